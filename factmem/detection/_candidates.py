@@ -364,7 +364,7 @@ class Rules:
                 span = self._transcript.span(holder, given)
         if message is None:
             raise self._unknown(number)
-        near_to = "" if span is not None else given
+        near_to = "" if span is not None and not item.is_quote_repaired else given
         if span is None:
             span = self._near(message, given)
         plain = self._transcript.text(message.number).plain

@@ -103,7 +103,8 @@ def states(
         return True  # its numbers are compared by `has_its_numbers`
     if has_common_word(value, beside) or has_common_word(value, about):
         return True
-    if _numbers(value) & _numbers(sentence.text):
+    known = _numbers(sentence.text)
+    if any(_follows(each, known, said) for each in _numbers(value)):
         return True
     dates = [each for each in dates_in(value)[0] if each.day is not None]
     if any(

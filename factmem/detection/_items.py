@@ -56,6 +56,11 @@ class Item:
     message: int | None
 
     @property
+    def is_quote_repaired(self) -> bool:
+        """Whether the quote was a list, or had entities of HTML."""
+        return self.fields.get("quote") != self.quote
+
+    @property
     def is_retraction(self) -> bool:
         """Whether a value is no longer true."""
         return self.action == "retract"

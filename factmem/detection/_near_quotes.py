@@ -33,6 +33,9 @@ _SPOKEN = re.compile(r"^[^:\n\"]{1,40}[:,]\s*(?=\S)")
 """What a model puts before a quote: "User said:"."""
 
 
+_INSIDE = re.compile(r"[\"“„«「『]([^\"”“»」』]+)[\"”“»」』]")
+
+
 class _Word(NamedTuple):
     letters: str
     start: int
@@ -61,9 +64,8 @@ def _forms(quote: str) -> Iterator[str]:
     yield plain
     if (head := _SPOKEN.match(plain)) is not None:
         yield plain[head.end() :]
-    inner = [part for part in re.split(r"[\"“”„«»「」『』]", plain) if part.strip()]
-    if len(inner) > 1:
-        yield max(inner, key=len)
+    if (inside := _INSIDE.search(plain)) is not None:
+        yield inside.group(1)
 
 
 def _found(

@@ -38,10 +38,13 @@ _WORDS = (
     r"|(?:api|secret|private|access|licen[cs]e|encryption|recovery|seed)[ -]?"
     r"(?:keys?|tokens?|codes?|phrases?)"
     r"|(?:credit |debit |bank )?card ?numbers?|passw(?:ort|örter)|kennw(?:ort|örter)|geheimzahl"
-    r"|contraseñas?|mots? de passe|senhas?|парол[ья]|wachtwoord(?:en)?|hasł[oa]|şifrem?)(?![^\W_]|[-/&+])"
+    r"|contraseñas?|mots? de passe|codes? secrets?|senhas?|palavras?-passe|парол[ьяюем]|wachtwoord(?:en)?"
+    r"|hasł[oa]|şifre\w{0,4}|parol[ae] d'ordine|mật khẩu|kata sandi|lösenord|passord|adgangskode|salasana"
+    r"|hesl[oa]|jelsz\w{1,3}|κωδικ\w{2,3}|كلمة (?:السر|المرور)|סיסמ\w{1,2}|पासवर्ड|รหัสผ่าน)(?![^\W_]|[-/&+])"
 )
 _KOREAN = r"(?:비밀번호|비번|암호|카드 ?번호)(?:을|를|은|는|이|가)?(?![^\W\d_]|[/&+])"
-_NAMES = rf"{_WORDS}|{_KOREAN}|パスワード|暗証番号|密[码碼](?!学|學)"
+_UNSPACED = r"パスワード|暗証番号|密[码碼](?!学|學)|비밀번호"
+_NAMES = rf"{_WORDS}|{_KOREAN}|{_UNSPACED}"
 """What people call a secret when they state one. The name is a whole word: pineapples,
 Pinterest, passwordless logins and password-managers are none."""
 _STATED = re.compile(
@@ -50,6 +53,10 @@ _STATED = re.compile(
     r"(?:are )?(is |was |ist |lautet |es |est |é |è |to |→|=|:|は|是)?\s*+[\"']?(\S{3,200})([^\n]{0,9})",
     re.IGNORECASE,
 )
+_NAMED = re.compile(rf"(?:(?<![^\W_])(?:{_NAMES})|{_UNSPACED})([^\n]{{0,100}})", re.IGNORECASE)
+"""The name of a secret, and what follows it: a word there is one only if it looks like a code."""
+_PRODUCT = re.compile(r"pass|key|pin\d", re.IGNORECASE)
+"""What products for secrets are called: "1Password"."""
 _KEYWORD = re.compile(rf"(?:^|.*[ -])(?:{_NAMES})", re.IGNORECASE)
 _MARKS = frozenset("!@#$%^&*_=+~?")
 """Marks of passwords. Others join ordinary words: "password/PIN", "passwords (old)"."""
@@ -100,7 +107,19 @@ def _stated(text: str) -> list[str]:
         is_last = given != word or not after.strip() or not after[:1].isspace()
         if _is_code(word) or (is_said and is_last and len(word) > 2):
             found.append(word)
+    for each in _NAMED.finditer(text[:4_000]):
+        clause = re.split(r"[.,;!?](?:\s|$)|。", each.group(1))[0]
+        words = (word.strip(_AROUND) for word in re.split(r"[\s:=是は]+", clause))
+        found += [word for word in words if _is_strong_code(word) and not _PRODUCT.search(word)]
     return found
+
+
+def _is_strong_code(word: str) -> bool:
+    """Whether a word mixes letters with digits or marks, or is a PIN; no year and no ordinal."""
+    if word.isdecimal():
+        return 4 <= len(word) <= 8 and not 1900 <= int(word[:4]) <= 2100
+    has_letter, has_digit = (any(map(kind, word)) for kind in (str.isalpha, str.isdigit))
+    return len(word) > 5 and has_letter and (has_digit or bool(_MARKS & set(word.rstrip("!?"))))
 
 
 def _is_same(word: str, part: str) -> bool:

@@ -2,7 +2,9 @@
 
 from itertools import product
 
+from benchmarks.detection.dialogue import HERE
 from factmem.detection._secret_values import is_secret, masked
+from tests.detection.judging import judge, outcome
 from tests.tables import table
 
 # Words that resemble the name of a secret, or stand beside one, in ordinary sentences.
@@ -104,3 +106,13 @@ def test_secrets_are_refused(keyword: str, value: str, quote: str) -> None:
 )
 def test_quotes_are_masked(text: str, expected: str) -> None:
     assert masked(text) == expected
+
+
+STATED = (HERE / "chat" / "secrets.txt").read_text(encoding="utf-8").splitlines()
+
+
+@table("line", STATED)
+def test_a_stated_secret_is_refused_whatever_its_quote_leaves_out(line: str) -> None:
+    """Forty of them in twelve languages; the quotes have the value alone."""
+    said, quote, keyword, value = line.split(" | ")
+    assert outcome(judge(said, {"quote": quote, "keyword": keyword, "value": value})) == "secret"

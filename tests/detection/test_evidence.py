@@ -1,0 +1,157 @@
+"""Evidence proves the value, not only the message: what it does not prove is a proposal."""
+
+from typing import Any
+
+from benchmarks.detection.forms import inexact
+from factmem.models.facts import Concept
+from factmem.testing.chat import ScriptedChatModel
+from tests.detection.judging import judge, outcome
+from tests.tables import table
+from tests.world import answer, assistant, item, memory_of, user
+
+UNPROVED = [
+    ("I suggest Lisbon, or Porto.", "Tell me more about the weather there.", "move to Lisbon"),
+    ("You could use the recursive solution.", "What does it cost in memory?", "recursive"),
+    ("Do you live in Busan?", "No.", "Busan"),
+    ("Are you a vegetarian?", "No, I am not.", "vegetarian"),
+    ("Bist du Vegetarier?", "Nein.", "Vegetarier"),
+    ("¿Vives en Sevilla?", "No, para nada.", "Sevilla"),
+    ("Tu habites à Lyon ?", "Non.", "Lyon"),
+    ("부산에 사세요?", "아니요.", "부산"),
+    ("大阪に住んでいますか?", "いいえ。", "大阪"),
+    ("Hi", "Can you help me with my taxes?", "not available"),
+    ("Hi", "Can you help me with my taxes?", "string"),
+    ("Hi", "I have 3 cats and a dog.", "5"),
+    ("Hi", "I graduated in 2015.", "graduated in 2018"),
+    ("Hi", "Is Oslo a good place to raise kids?", "Oslo"),
+    ("Hi", "I am not vegan.", "vegan"),
+    ("Hi", 'My landlord wrote: "I moved to Prague last year and I love it"', "Prague"),
+]
+
+
+def quoted(text: str, value: str) -> str:
+    """Return what a sloppy model quotes: the value where it is there, or else all of it."""
+    return value if value in text and " " not in value and len(value) > 1 else text
+
+
+@table(("asked", "said", "value"), UNPROVED)
+async def test_a_value_without_evidence_is_a_proposal(asked: str, said: str, value: str) -> None:
+    given = item(message=1, quote=quoted(said, value), keyword="note", value=value)
+    memory = memory_of(model=ScriptedChatModel(answer(given)))
+
+    report = await memory.auto_detect_facts([assistant(asked), user(said)])
+
+    assert await memory.current() == []
+    assert (report.saved, report.rejected) == ([], [])
+    [waiting] = await memory.review.inbox()
+    assert (waiting.kind, waiting.fact.values) == ("proposed", (value,))
+    assert waiting.fact.source is not None
+    assert waiting.fact.source.doubts
+
+
+PROVED: list[tuple[str, str, Any]] = [
+    ("Do you live in Busan?", "Yes.", "Busan"),
+    ("Bist du Vegetarierin?", "Ja, genau.", "Vegetarierin"),
+    ("부산에 사세요?", "네, 맞아요.", "부산"),
+    ("大阪に住んでいますか?", "はい。", "大阪"),
+    ("Hi", "I wake up at half past six", "06:30"),
+    ("Hi", "I have a dozen chickens", "12 chickens"),
+    ("Hi", "I earn 85k a year", "85000 a year"),
+    ("Hi", "You can reach me at 555 123 4567.", "555 123 4567"),
+    ("Hi", "I'm 36 years old", "born in 1990"),
+    ("Hi", "I moved here 12 years ago", "moved in 2014"),
+    ("Hi", "My doctor says I have high blood pressure.", "high blood pressure"),
+    ("Hi", "I don't know if you remember, but I have two cats.", "two cats"),
+    ("Hi", "ฉันชอบกาแฟ", "กาแฟ"),
+    ("Hi", "ຂ້ອຍມັກກາເຟ", "ກາເຟ"),
+    ("Hi", "Ich wohne in einem Hausboot", "Haus auf dem Wasser"),
+    ("Hi", "담배를 끊었어요", "끊음"),
+    ("Hi", "أحب القهوة كثيرا", "قهوة"),
+    ("Hi", "I'm vegan, what can I eat in Rome?", "vegan"),
+    ("Hi", "Mieszkam w Łodzi od 2019 roku", "Łódź"),
+    ("Hi", "I haven't had a car since 2019", "no car"),
+]
+
+
+@table(("asked", "said", "value"), PROVED)
+async def test_a_value_in_other_words_is_stored(asked: str, said: str, value: str) -> None:
+    quote = said if said[:3] in ("Ja,", "네, ") or "but" in said else said.partition(",")[0]
+    given = item(message=1, quote=quote, keyword="note", value=value)
+    memory = memory_of(model=ScriptedChatModel(answer(given)))
+
+    report = await memory.auto_detect_facts([assistant(asked), user(said)])
+
+    assert [each.fact.values for each in report.saved] == [(value,)], report.doubtful
+
+
+@table(
+    "value",
+    ["-", "?", "...", "N.A.", "n/a", "[unknown]", "<unknown>", "Unknown.", "\u2013", "(null)"],
+)
+def test_a_placeholder_is_no_value(value: str) -> None:
+    said = "Can you help me with my taxes?"
+    assert (
+        outcome(judge(said, {"quote": said, "keyword": "home", "value": value})) == "invalid value"
+    )
+
+
+async def test_the_examples_of_a_declared_concept_are_evidence() -> None:
+    """The application says which words it means."""
+    diet = Concept("diet", "What the user eats: omnivore, vegetarian or vegan")
+    given = item(quote="I eat no animal products", keyword="diet", value="vegan")
+    memory = memory_of(model=ScriptedChatModel(answer(given)), concepts=[diet])
+
+    await memory.auto_detect_facts([user("I eat no animal products")])
+
+    assert [each.values for each in await memory.current()] == [("vegan",)]
+
+
+def test_the_model_may_say_that_its_item_is_not_stated() -> None:
+    """The checklist of the prompt: what a model itself calls asked or denied is a proposal."""
+    said = "My dog is allergic to chicken."
+    given = {"quote": "allergic to chicken", "keyword": "allergies", "value": "chicken"}
+
+    assert judge(said, given).saved
+    assert judge(said, {**given, "said_as": "stated"}).saved
+    for said_as in ("of another", "asked", "denied", "supposed", "quoted", "to work on"):
+        assert judge(said, {**given, "said_as": said_as}).proposed
+    assert judge(said, {**given, "subject": "dog"}).proposed
+
+
+def test_inexact_quotes_of_right_items_are_stored() -> None:
+    """Twelve forms of them; `python -m benchmarks.detection.forms` lists all."""
+    cases = list(inexact("right"))[::7]
+    stored = sum(bool(judge(said, given).saved) for _, said, given in cases)
+
+    assert len(cases) > 400
+    assert stored >= 0.95 * len(cases)
+
+
+def test_inexact_quotes_are_marked_and_stored_as_the_message_has_them() -> None:
+    report = judge(
+        "I'm allergic to nuts and shrimps.",
+        {"quote": "she is allergic to nuts", "keyword": "allergies", "value": "nuts"},
+    )
+
+    [saved] = report.saved
+    assert saved.fact.source is not None
+    assert (saved.fact.source.quote, saved.fact.source.doubts) == (
+        "I'm allergic to nuts",
+        ("near quote",),
+    )
+
+
+@table(
+    ("said", "quote"),
+    [
+        ("I have 2 cats at home", "I have 3 cats at home"),
+        ("I do not like loud jazz", "I like loud jazz"),
+        ("I like tea", "I like green tea"),
+        ("I moved to Quito", "I moved to Oslo"),
+        ("The weather is nice", "I live in Rome"),
+    ],
+)
+def test_a_quote_of_other_numbers_or_words_is_none(said: str, quote: str) -> None:
+    value = quote.rsplit(maxsplit=1)[-1] if "green" not in quote else "green tea"
+    given = {"quote": quote, "keyword": "note", "value": value}
+    assert outcome(judge(said, given)) == "quote not found"

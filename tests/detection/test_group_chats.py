@@ -1,0 +1,114 @@
+"""Whose words: in a chat of several people, only the user's own become the user's facts."""
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+from factmem.detection.report import Detection, DetectionReport
+from factmem.testing.chat import ScriptedChatModel
+from tests.tables import table
+from tests.world import USER, Chat, item, memory_of, user
+
+HOMES = ["Oslo", "Rome", "Quito", "Busan", "Lyon", "Perth"]
+NAMES = ["Alex", "Sam Lee", "민수", "Zoë", "ids_77", "kim@example.org"]
+
+
+def named(*speakers: str) -> Chat:
+    """Return a chat in which each speaker says where they live."""
+    return [
+        {**user(f"I live in {home}"), "name": name}
+        for name, home in zip(speakers, HOMES, strict=False)
+    ]
+
+
+def written(*speakers: str, form: str = "{}: {}") -> Chat:
+    """Return the same chat of a bot that writes the speakers into the text."""
+    return [
+        user(form.format(name, f"I live in {home}"))
+        for name, home in zip(speakers, HOMES, strict=False)
+    ]
+
+
+async def learnt(chat: Chat, entity: str, **options: Any) -> tuple[DetectionReport, list[str]]:
+    """Return the report, and the values that a model of all speakers' words leaves current."""
+    items = [
+        item(
+            message=number,
+            quote=f"I live in {home}",
+            keyword="home",
+            value=home,
+            fact_type="MULTIPLE",
+        )
+        for number, message in enumerate(chat)
+        for home in HOMES
+        if home in message["content"]
+    ]
+    model = ScriptedChatModel({"facts": items})
+    memory = memory_of(model=model, subjects=[USER.of(entity)])
+    report = await memory.auto_detect_facts(chat, detection=Detection(**options))
+    return report, [value for fact in await memory.current() for value in fact.values]
+
+
+GROUPS = [
+    (NAMES[start : start + count], form)
+    for count, start, form in product(
+        (2, 3, 4, 5, 6), (0, 1), ("name", "{}: {}", "[{}]: {}", "**{}**: {}")
+    )
+    if start + count <= len(NAMES)
+]
+
+
+@table(("speakers", "form"), GROUPS)
+async def test_only_the_users_own_words_count(speakers: Sequence[str], form: str) -> None:
+    """By the name of the message or in its text; an opaque entity is nobody in the chat."""
+    chat = named(*speakers) if form == "name" else written(*speakers, form=form)
+
+    assert (await learnt(chat, speakers[0]))[1] == HOMES[:1]
+    report, strangers = await learnt(chat, "u1")
+    assert strangers == []
+    assert form != "name" or report.others == tuple(sorted(speakers))
+
+
+@table("speaker", [{"Sam Lee": "u1"}, {"SAM LEE ": "u1", "Alex": "u2"}, "Sam Lee"])
+async def test_names_are_mapped_to_entities(speaker: Any) -> None:
+    report, values = await learnt(named("Alex", "Sam Lee", "Zoë"), "u1", speaker=speaker)
+
+    assert values == ["Rome"]
+    assert report.others == ("Alex", "Zoë")
+
+
+LINES = [
+    ("[Sam]: I live in Rome", []),
+    ("<Sam> I live in Rome", []),
+    ("Sam: I live in Rome", []),
+    ("10:21 - Sam: I live in Rome", []),
+    ("sam@example.org: I live in Rome", []),
+    ("Alex: I live in Oslo\nSam: I live in Rome", ["Oslo"]),
+    ("Alex: I live in Oslo\nSam: Hi Alex, good day\nI live in Rome", ["Oslo"]),
+    ("I live in Oslo\n[Sam] I live in Rome", ["Oslo"]),
+    ("Alex: I live in Oslo", ["Oslo"]),
+    ("User: I live in Oslo", ["Oslo"]),
+    ("Home: Oslo\nI live in Oslo", ["Oslo"]),
+    ("FYI: I live in Oslo", ["Oslo"]),
+    ("A few facts: I live in Oslo", ["Oslo"]),
+    ("Also: well, I live in Oslo.\nThanks!", ["Oslo"]),
+]
+
+
+@table(("text", "expected"), LINES)
+async def test_a_name_in_the_text_is_its_speaker(text: str, expected: list[str]) -> None:
+    """And a heading, an entry of a form or the user's own name is none of another."""
+    assert (await learnt([user(text)], "Alex"))[1] == expected
+
+
+async def test_a_single_name_is_the_users() -> None:
+    """Many hosts name the user of a chat of two."""
+    assert (await learnt(named("Alex"), "u1"))[1] == ["Oslo"]
+
+
+async def test_messages_without_a_name_are_the_users_beside_a_guest() -> None:
+    chat = [user("I live in Oslo"), {**user("I live in Rome"), "name": "Sam"}]
+
+    report, values = await learnt(chat, "u1")
+
+    assert (values, report.others) == (["Oslo"], ("Sam",))

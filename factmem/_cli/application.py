@@ -8,8 +8,9 @@ import typer
 
 from factmem._cli.commands import ASK, ENV, FILE, TEXT, app, option, with_options
 from factmem._cli.opening import Project, load_concepts, project_of
-from factmem._cli.options import Options
+from factmem._cli.options import GIVEN, Options
 from factmem._cli.output import print_line
+from factmem._cli.overview import overview
 
 __all__ = ["app"]
 
@@ -61,3 +62,6 @@ def _options(ctx: typer.Context, **given: Any) -> None:
         embedder=project.embedder if project.store and not given["store"] else None,
         **keys,
     )
+    if ctx.invoked_subcommand is None:
+        GIVEN.set(ctx.obj)
+        overview().show(as_json=False)

@@ -15,7 +15,7 @@ from factmem._cli.opening import Store
 from factmem._cli.options import GIVEN, Keyword, Period, confirm
 from factmem._cli.output import Answer, counted
 from factmem._cli.place_names import PlaceWord, find_place, place_name, whole
-from factmem._cli.targets import Kind, facts_of, known_facts, target_of
+from factmem._cli.targets import Kind, facts_of, kind_of, known_facts, plain, target_of
 from factmem._cli.times import parse_age, parse_when
 from factmem.models.facts import (
     AnyFact,
@@ -54,8 +54,10 @@ async def set_(
     """
     options, where = GIVEN.get(), await find_place(store, place, creates=True)
     known = [] if options.concept(keyword) else await known_facts(store, where, keyword)
+    is_new = not known and kind is None
+    given_kind = Kind.TEXT if is_new else kind
     target = target_of(
-        options, keyword, known, kind=kind, description=description, multiple=multiple
+        options, keyword, known, kind=given_kind, description=description, multiple=multiple
     )
     given, concept = [target.value(each) for each in values], target.concept
     more: dict[str, Any] = {"since": parse_when(since), "until": parse_when(until)}
@@ -70,7 +72,14 @@ async def set_(
         raise CommandError(f"{keyword!r} has one value: pass one VALUE, not {len(given)}")
     await store.save(fact, where.subject, where.scope)
     record = {"place": place_name(where), "keyword": keyword, "id": fact.id}
-    return Answer(record, f"Saved {keyword} in {place_name(where)}")
+    words = f"Saved {keyword} in {place_name(where)}"
+    if (
+        is_new
+        and not target.is_own
+        and any(kind_of(plain(each)) is not Kind.TEXT for each in values)
+    ):
+        words += " as text: pass --type for another kind"
+    return Answer(record, words)
 
 
 @command(signs=True, asks=True)

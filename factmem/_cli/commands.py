@@ -30,7 +30,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Read": ("show", "recall", "places", "stats", "browse"),
     "Review": (
         "inbox",
-        "approve",
+        "accept",
         "reject",
         "correct",
         "undo",
@@ -70,7 +70,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "review --token-env REVIEW_SECRET --link reader --name tom --hours 2",
     ),
     "inbox": ("inbox", "inbox alice --since 1d"),
-    "approve": ("approve alice plan", "approve alice pets --value Rex --name jane"),
+    "accept": ("accept alice plan", "accept alice pets --value Rex --name jane"),
     "reject": ("reject alice plan", 'reject alice pets --value Rex --reason "a joke"'),
     "correct": (
         'correct alice plan Silver --name jane --reason "she called"',
@@ -133,6 +133,10 @@ def examples_of(name: str) -> str:
 Work: TypeAlias = Callable[..., Any]
 
 
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+"""What typer raises for wrong arguments, wherever its version imports it from."""
+
+
 class _Commands(TyperGroup):
     """Commands that report errors as one line on stderr and an exit code."""
 
@@ -140,7 +144,7 @@ class _Commands(TyperGroup):
         """List the commands in groups."""
         for title, names in GROUPS.items():
             with formatter.section(title):
-                rows = [(name, self.commands[name].get_short_help_str(66)) for name in names]
+                rows = [(name, self.commands[name].get_short_help_str(1_000)) for name in names]
                 formatter.write_dl(rows)
 
     def invoke(self, ctx: Any) -> Any:
@@ -150,6 +154,13 @@ class _Commands(TyperGroup):
             sys.stdout.flush()  # detects a closed pipe before the exit code is decided
         except (typer.Exit, typer.Abort):
             raise
+        except _UsageError as exc:
+            if type(exc).__name__ == "NoArgsIsHelpError":  # the help of a group
+                raise
+            at: Any = exc
+            path = " ".join(["factmem", *(at.ctx.command_path.split()[1:] if at.ctx else ())])
+            print_error(f"factmem: {at.format_message().rstrip('.')}: see `{path} --help`")
+            raise typer.Exit(ExitCode.USAGE) from None
         except BrokenPipeError:
             # Python flushes stdout again at exit and would print a second error.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -165,7 +176,7 @@ class _Commands(TyperGroup):
 # Tracebacks with local variables would print values and keys: no pretty exceptions.
 app: typer.Typer = typer.Typer(
     cls=_Commands,
-    no_args_is_help=True,
+    invoke_without_command=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -1,4 +1,4 @@
-"""Commands with which a person decides: inbox, approve, reject, correct, undo; and watch.
+"""Commands with which a person decides: inbox, accept, reject, correct, undo; and watch.
 
 What they leave is confirmed. The name comes from --name, FACTMEM_ACTOR, or is that of the command.
 
@@ -109,12 +109,12 @@ def _record(item: InboxItem) -> dict[str, Any]:
 
 
 @command(signs=True)
-async def approve(
+async def accept(
     store: Store, place: PlaceWord, keyword: Keyword, value: OneValue = None
 ) -> Answer:
-    """Confirm a proposed value, which becomes current, or a current one."""
+    """Accept a proposed value, which becomes current, or confirm a current one."""
     review, item = await _chosen(store, place, keyword, value)
-    return _done(f"Confirmed {keyword}", await review.keep(item))
+    return _done(f"Accepted {keyword}", await review.accept(item))
 
 
 @command(signs=True)
@@ -123,8 +123,7 @@ async def reject(
 ) -> Answer:
     """Reject a proposed value. A model that states it again only proposes it."""
     review, item = await _chosen(store, place, keyword, value, only_proposed=True)
-    change = await (review.keep(item) if item.is_ending else review.forget(item))
-    return _done(f"Rejected the proposal of {keyword}", change)
+    return _done(f"Rejected {keyword}", await review.reject(item))
 
 
 @command(signs=True)
@@ -483,10 +482,10 @@ class Desk:
     async def decide(
         self, what: str, row: Row, *, actor: str, reason: str = "", text: str = ""
     ) -> str:
-        """Keep, correct, forget or restore a value, and return the id of the change.
+        """Accept, correct, reject or restore a value, and return the id of the change.
 
         Args:
-            what: "keep", "correct", "forget" or "restore".
+            what: "accept", "correct", "reject" or "restore".
             row: The value.
             actor: The name of the person.
             reason: Why; may be empty.
@@ -498,14 +497,16 @@ class Desk:
         """
         place = row.place
         review = self._review(place)
+        if row.item is not None and row.item.is_ending:  # a decision about the end of the value
+            what = {"accept": "reject", "reject": "accept"}.get(what, what)
         with acting(actor, reason=reason or None):
-            if what == "keep":
-                made = await review.keep(await self._current(row))
+            if what == "accept":
+                made = await review.accept(await self._current(row))
             elif what == "correct":
                 value = typed_value(self._options, row, text)
                 made = await review.correct(await self._current(row), value)
-            elif what == "forget":
-                made = await review.forget(await self._current(row))
+            elif what == "reject":
+                made = await review.reject(await self._current(row))
             else:
                 fact: Any = replace(row.alone, id=token_hex(16), state=FactState.CONFIRMED)
                 await self.store.save(fact, place.subject, place.scope)

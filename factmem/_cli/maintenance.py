@@ -27,7 +27,7 @@ from factmem._cli.opening import Store, has_store, local, run, storage_of
 from factmem._cli.options import GIVEN, Options, confirm
 from factmem._cli.output import Answer, Table, counted
 from factmem._cli.place_names import PlaceOrAll, find_place, parse_place, place_name
-from factmem._cli.times import parse_age
+from factmem._cli.times import parse_age, time_words
 from factmem.errors import CorruptJournalError, DecryptionError, FactmemError, TamperedError
 from factmem.models.places import Place
 from factmem.providers.local_file import LocalFileMemoryProvider
@@ -244,6 +244,7 @@ def doctor() -> Answer:
     async def examine(store: Store) -> None:
         if options.is_database:
             places.extend(info.place for info in await store.places())
+            findings.extend(await _unlearnt(store))
             return
         places.extend(await store.list_places())
         for place in places:
@@ -253,6 +254,7 @@ def doctor() -> Answer:
             except FactmemError as exc:
                 remedy = "restore from a backup, or: salvage NEW_FOLDER"
                 findings.append(_Finding(f"{place_name(place)}: {exc}", remedy))
+        findings.extend(await _unlearnt(store))
 
     try:
         if not options.is_database:
@@ -270,6 +272,19 @@ def doctor() -> Answer:
         f"{counted(len(places), 'place')} checked, {counted(len(findings), 'finding')}",
         code=ExitCode.DAMAGED if any(each.is_damage for each in findings) else ExitCode.OK,
     )
+
+
+async def _unlearnt(store: Store) -> list[_Finding]:
+    """Return what became of conversations that were stored and not learnt."""
+    state, found = await store.conversations.state(), list[_Finding]()
+    if state.pending:
+        since = f", since {time_words(state.oldest)}" if state.oldest else ""
+        words = f"{counted(state.pending, 'conversation')} to be learnt{since}"
+        found.append(_Finding(words, "learn MODULE:NAME shows why it fails", is_damage=False))
+    if state.failed:
+        words = f"{counted(state.failed, 'conversation')} given up"
+        found.append(_Finding(words, "learn MODULE:NAME --retry", is_damage=False))
+    return found
 
 
 def _files_of(folder: Path) -> Iterator[_Finding]:

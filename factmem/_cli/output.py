@@ -81,8 +81,8 @@ class Answer:
     ) -> None:
         self._record, self._parts, self._code = record, parts, code
 
-    def show(self, *, as_json: bool) -> None:
-        """Print it.
+    def show(self, *, as_json: bool, is_last: bool = True) -> None:
+        """Print it; what is not the last answer of a command ends nothing.
 
         Raises:
             typer.Exit: The exit code is not 0.
@@ -97,7 +97,8 @@ class Answer:
                     print_error(part)
                 else:
                     print_line(part)
-        if self._code:
+        sys.stdout.flush()
+        if self._code and is_last:
             raise typer.Exit(self._code)
 
 

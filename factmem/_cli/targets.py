@@ -73,30 +73,30 @@ class Target:
         """
         if self.is_own:
             return self._own_value(text)
-        plain = _json(text)
-        if not isinstance(plain, str) and self._fits(plain):
-            if Kind.TEXT in self.held and plain is not None:
+        parsed = plain(text)
+        if not isinstance(parsed, str) and self._fits(parsed):
+            if Kind.TEXT in self.held and parsed is not None:
                 raise CommandError(f"{self._has}: select one with --type")
-            return self.json_value(plain)
+            return self.json_value(parsed)
         if Kind.TEXT in self.held:
             return text
         raise CommandError(f"{self._has}, and the new value is not one")
 
-    def json_value(self, plain: JsonValue) -> Any:
+    def json_value(self, given: JsonValue) -> Any:
         """Check a JSON value; an integer becomes a float if the keyword has numbers.
 
         Raises:
             CommandError: It has not the kind of the keyword's values.
         """
         if self.is_own:
-            return self._own_value(plain)
-        if self.held and not self._fits(plain):
-            raise CommandError(f"{self._has}, and the new value is {kind_of(plain)}")
-        is_widened = Kind.NUMBER in self.held and type(plain) is int
-        return float(plain) if is_widened and isinstance(plain, int) else plain
+            return self._own_value(given)
+        if self.held and not self._fits(given):
+            raise CommandError(f"{self._has}, and the new value is {kind_of(given)}")
+        is_widened = Kind.NUMBER in self.held and type(given) is int
+        return float(given) if is_widened and isinstance(given, int) else given
 
-    def _fits(self, plain: JsonValue) -> bool:
-        kind = kind_of(plain)
+    def _fits(self, given: JsonValue) -> bool:
+        kind = kind_of(given)
         return kind in self.held or (kind is Kind.INTEGER and Kind.NUMBER in self.held)
 
     @property
@@ -105,7 +105,7 @@ class Target:
 
     def _own_value(self, given: JsonValue) -> Any:
         is_parsed = isinstance(given, str) and not self.concept.codec.is_plain_text
-        for each in (_json(str(given)), given) if is_parsed else (given,):
+        for each in (plain(str(given)), given) if is_parsed else (given,):
             try:
                 return self.concept.codec.load(each)
             except (ValueError, ValidationError):
@@ -113,13 +113,13 @@ class Target:
         raise CommandError(f"The value is not valid for the concept {self.concept.keyword!r}")
 
 
-def _json(text: str) -> JsonValue:
+def plain(text: str) -> JsonValue:
     """Return the JSON of a text, or the text."""
     try:
-        plain: JsonValue = json.loads(text, parse_constant=_refuse_constant)
+        found: JsonValue = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return text
-    return plain
+    return found
 
 
 def _refuse_constant(name: str) -> None:

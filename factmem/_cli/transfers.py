@@ -401,7 +401,7 @@ def import_(
         # The collector would scan all rows repeatedly.
         with acting("factmem import"), paused_collection(_MANY):
             report = run(work, creates=True)
-    counts = {"read": report.entries, "new": report.new, "skipped": report.skipped}
+    counts = {"entries": report.entries, "new": report.new, "skipped": report.skipped}
     if chosen in {Format.BUNDLE, Format.CHATS}:
         counts["turns"] = report.turns
     counts["failed"] = report.failed
@@ -414,7 +414,8 @@ def import_(
     if report.failed > len(problems):
         problems.append(Problem(f"and {report.failed - len(problems):,} more"))
     code = ExitCode.FAILED if report.failed else ExitCode.OK
-    record = {"format": chosen.value, **counts, "problems": problems}
+    listed = [{"item": each.item, "reason": each.reason} for each in report.problems]
+    record = {"format": chosen.value, **counts, "problems": listed}
     return Answer(record, *lines, *problems, code=code)
 
 

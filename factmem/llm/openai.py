@@ -224,7 +224,10 @@ def _described(exc: Exception, secrets: Iterable[str]) -> CallFailure:
     if isinstance(exc, openai.APITimeoutError):
         reason = "did not answer within the client's timeout"
     elif isinstance(exc, openai.APIConnectionError):
-        reason = "could not be reached, or closed the connection: check base_url and network"
+        url = exc.request.url
+        where = f"{url.host}:{url.port or url.scheme}"  # the rest of it may have a key
+        reason = f"could not be reached at {where}, or closed the connection: "
+        reason += "check base_url and network"
     return CallFailure(reason, cause=cause, omission=omission)
 
 

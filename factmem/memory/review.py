@@ -1,4 +1,4 @@
-"""MemoryReview: what agents learnt, for people who keep, correct, forget and undo it.
+"""MemoryReview: what agents learnt, for people who accept, correct, reject and undo it.
 
 The items of an inbox, and which facts are in it.
 """
@@ -51,7 +51,7 @@ class InboxItem(Displayed):
     current: AnyFact | None = None
     """The current fact that a proposal contradicts."""
     is_ending: bool = False
-    """Whether a model found that `current` is no longer true: `keep` it, or `forget` it."""
+    """Whether a model found that `current` is no longer true: `accept` removes it, `reject` keeps it."""
 
     @property
     def version(self) -> str:
@@ -126,8 +126,8 @@ class MemoryReview:
         with acting("jane", reason="the customer called"):
             await memory.review.correct(item, "Silver")
 
-    It covers the places of a view, and the whole store for a memory that is none. `keep`,
-    `correct` and `forget` are decisions of a person: what they leave is confirmed, and a model that
+    It covers the places of a view, and the whole store for a memory that is none. `accept`,
+    `correct` and `reject` are decisions of a person: what they leave is confirmed, and a model that
     says something else later only proposes it. Each returns the id of the change, for `undo`. No
     call to a model.
     """
@@ -186,11 +186,11 @@ class MemoryReview:
                 found.append(InboxItem(kind, place, fact, at, fact.actor, fact.source))
         return found
 
-    async def keep(self, fact: Reviewed, *, if_unchanged: Reviewed | str | None = None) -> str:
+    async def accept(self, fact: Reviewed, *, if_unchanged: Reviewed | str | None = None) -> str:
         """Confirm a fact, and return the id of the change.
 
         A proposal becomes current, in the place of the value that it contradicts. If the concept
-        has one value, its other proposals are settled.
+        has one value, its other proposals are settled. A proposed end removes the value.
 
         Args:
             fact: An item of the inbox, or a current fact, with or without its place.
@@ -201,10 +201,8 @@ class MemoryReview:
             ChangedError: It is neither current nor proposed any more, or not as it was shown.
             MemoryAccessError: The view is read-only.
         """
-        confirmed: Any = replace(_fact_of(fact), state=FactState.CONFIRMED)
-        return await self._decide(
-            fact, lambda _, now: {"at": now, "facts": [stored(confirmed)]}, if_unchanged
-        )
+        made = _removed if _is_ending(fact) else _confirmed
+        return await self._decide(fact, made(_fact_of(fact)), if_unchanged)
 
     async def correct(
         self, fact: Reviewed, value: object, *, if_unchanged: Reviewed | str | None = None
@@ -217,7 +215,7 @@ class MemoryReview:
         Args:
             fact: An item of the inbox, or a current fact.
             value: The right value; for a concept with many values one of them, or a list.
-            if_unchanged: See `keep`.
+            if_unchanged: See `accept`.
 
         Raises:
             ValueError: The value does not fit the concept.
@@ -251,29 +249,23 @@ class MemoryReview:
             if_unchanged,
         )
 
-    async def forget(self, fact: Reviewed, *, if_unchanged: Reviewed | str | None = None) -> str:
+    async def reject(self, fact: Reviewed, *, if_unchanged: Reviewed | str | None = None) -> str:
         """Forget a fact, or reject a proposal, and return the id of the change.
 
-        A model that states the value again only proposes it. The history keeps it: to remove it
+        A model that states the value again only proposes it. Of a proposed end, the value is
+        confirmed. The history keeps it: to remove it
         from there too, use `memory.contents.forget(..., purge=True)`.
 
         Args:
             fact: An item of the inbox, or a current fact.
-            if_unchanged: See `keep`.
+            if_unchanged: See `accept`.
 
         Raises:
             ChangedError: It is neither current nor proposed any more, or not as it was shown.
             MemoryAccessError: The view is read-only.
         """
-        old = _fact_of(fact)
-        return await self._decide(
-            fact,
-            lambda ledger, now: {
-                "at": now,
-                "retract": _retracted(old, _digests(old), ledger, now),
-            },
-            if_unchanged,
-        )
+        made = _confirmed if _is_ending(fact) else _removed
+        return await self._decide(fact, made(_fact_of(fact)), if_unchanged)
 
     async def changes(
         self,
@@ -441,7 +433,23 @@ def _stamp(when: datetime | None) -> str | None:
 def _fact_of(fact: Reviewed) -> AnyFact:
     if isinstance(fact, PlacedFact | InboxItem):
         return fact.fact
-    return expect(fact, AnyFact, "fact", "keep(item), of await memory.review.inbox()")
+    return expect(fact, AnyFact, "fact", "accept(item), of await memory.review.inbox()")
+
+
+def _is_ending(fact: Reviewed) -> bool:
+    return isinstance(fact, InboxItem) and fact.is_ending
+
+
+def _confirmed(fact: AnyFact) -> Callable[[Ledger, str], Entry]:
+    confirmed: Any = replace(fact, state=FactState.CONFIRMED)
+    return lambda _, now: {"at": now, "facts": [stored(confirmed)]}
+
+
+def _removed(fact: AnyFact) -> Callable[[Ledger, str], Entry]:
+    return lambda ledger, now: {
+        "at": now,
+        "retract": _retracted(fact, _digests(fact), ledger, now),
+    }
 
 
 def _digests(fact: AnyFact) -> list[str]:

@@ -32,14 +32,14 @@ class ReviewSync(Wraps[MemoryReview]):
         """
         return self._portal.call(self._wrapped.inbox, since=since, subjects=subjects, limit=limit)
 
-    def keep(self, fact: Reviewed, *, if_unchanged: Reviewed | str | None = None) -> str:
+    def accept(self, fact: Reviewed, *, if_unchanged: Reviewed | str | None = None) -> str:
         """Confirm a fact, and return the id of the change.
 
         Raises:
             ChangedError: It is neither current nor proposed any more, or not as it was shown.
             MemoryAccessError: The view is read-only.
         """
-        return self._portal.call(self._wrapped.keep, fact, if_unchanged=if_unchanged)
+        return self._portal.call(self._wrapped.accept, fact, if_unchanged=if_unchanged)
 
     def correct(
         self, fact: Reviewed, value: object, *, if_unchanged: Reviewed | str | None = None
@@ -53,14 +53,14 @@ class ReviewSync(Wraps[MemoryReview]):
         """
         return self._portal.call(self._wrapped.correct, fact, value, if_unchanged=if_unchanged)
 
-    def forget(self, fact: Reviewed, *, if_unchanged: Reviewed | str | None = None) -> str:
+    def reject(self, fact: Reviewed, *, if_unchanged: Reviewed | str | None = None) -> str:
         """Forget a fact, or reject a proposal, and return the id of the change.
 
         Raises:
             ChangedError: It is neither current nor proposed any more, or not as it was shown.
             MemoryAccessError: The view is read-only.
         """
-        return self._portal.call(self._wrapped.forget, fact, if_unchanged=if_unchanged)
+        return self._portal.call(self._wrapped.reject, fact, if_unchanged=if_unchanged)
 
     def changes(
         self,

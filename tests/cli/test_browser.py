@@ -127,7 +127,7 @@ async def test_places_values_and_a_value(tmp_path: Path) -> None:
         page = str(browser.screen.query_one(Static).render())
         assert "chat-7, message 3" in page
         assert "I like it \\x1b[2Jdark [b]really[/b]" in page
-        assert "Confirmed once" in page
+        assert "Said again once" in page
         assert page.index("light") < page.rindex("dark")
         await pilot.press("escape")
         await _until(pilot, lambda: not isinstance(browser.screen, FactPage))

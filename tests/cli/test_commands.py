@@ -222,7 +222,6 @@ def test_a_keyword_keeps_its_kind(store: list[str]) -> None:
         assert "'age' has integer values" in printed
         assert text not in printed
     call(*store, "set", bob, "age", "7", "--type", "text", code=ExitCode.USAGE)
-    call(*store, "set", bob, "city", "Paris", code=ExitCode.USAGE)  # a new keyword without --type
     call(*store, "set", ALICE, "ide-theme", "a", "b", code=ExitCode.USAGE)
 
     call(*store, "set", bob, "height", "1.7", "--type", "number")
@@ -267,7 +266,7 @@ def test_rows_are_imported_once(store: list[str], tmp_path: Path) -> None:
     before = ask(*store, "history", ALICE, "pets", "--reveal")
     assert ask(*store, "import", str(file)) == {
         "format": "jsonl",
-        "read": 3,
+        "entries": 3,
         "new": 0,
         "skipped": 0,
         "failed": 0,
@@ -569,7 +568,7 @@ def test_memories_of_mem0_are_imported_once(store: list[str]) -> None:
 
     assert ask(*command) == {
         "format": "mem0",
-        "read": 3,
+        "entries": 3,
         "new": 3,
         "skipped": 0,
         "failed": 0,
@@ -602,9 +601,9 @@ def test_edges_of_graphiti_are_imported_once(
 
     report = ask(*command, code=ExitCode.FAILED)
 
-    assert (report["format"], report["read"], report["new"]) == ("graphiti", 2, 2)
+    assert (report["format"], report["entries"], report["new"]) == ("graphiti", 2, 2)
     reason = "'number 3': is not a JSON object" if is_list else "'line 3': is not JSON"
-    assert report["problems"] == [reason]
+    assert [f"{each['item']!r}: {each['reason']}" for each in report["problems"]] == [reason]
     assert ask(*command, code=ExitCode.FAILED)["new"] == 0
     shown = ask(*store, "show", ALICE, "--valid-at", "2023-06", "--reveal")
     assert [each["values"] for each in shown] == [["Lives in Busan"], ["Works at Kakao"]]
@@ -626,9 +625,9 @@ def test_memories_of_crewai_are_imported_once(store: list[str], tmp_path: Path) 
 
     report = ask(*command, "--user-field", "scope", code=ExitCode.FAILED)
 
-    assert (report["format"], report["read"], report["new"]) == ("crewai", 2, 2)
+    assert (report["format"], report["entries"], report["new"]) == ("crewai", 2, 2)
     [problem] = report["problems"]
-    assert problem == "'r0': has no time in 'created_at'"
+    assert problem == {"item": "r0", "reason": "has no time in 'created_at'"}
     assert ask(*command, "--user-field", "scope", code=ExitCode.FAILED)["new"] == 0
     [fact] = ask(*store, "show", ALICE, "city", "--reveal")
     assert fact["value"] == "Seoul"
@@ -799,7 +798,7 @@ def test_a_person_decides_what_waits(store: list[str]) -> None:
     call(*store, "inbox", "--reveal", code=ExitCode.NOTHING)
     call(*store, "reject", "alice", "plan", code=ExitCode.NOTHING)
     learn(store, "plan", "Gold")
-    said = call(*store, "approve", "alice", "plan")
+    said = call(*store, "accept", "alice", "plan")
     assert ask(*store, "show", "alice", "plan", "--reveal")[0]["value"] == "Gold"
     call(*store, "undo", re.findall(r"undo ([0-9a-f]{16})", said)[0][-6:], "--name", "jane")
     assert ask(*store, "show", "alice", "plan", "--reveal")[0]["value"] == "Silver"
@@ -812,7 +811,7 @@ def test_a_person_decides_what_waits(store: list[str]) -> None:
     changes = ask(*store, "log", "--reveal")
     told = dict.fromkeys((each["id"], each["actor"]) for each in changes)
     assert [actor for _, actor in told] == [
-        *("factmem correct", "jane", "factmem approve", "bot", "joe", "bot", "jane")
+        *("factmem correct", "jane", "factmem accept", "bot", "joe", "bot", "jane")
     ]
     call(*store, "undo", "zzz", code=ExitCode.NOTHING)
     assert "rests on" in call(*store, "undo", [*told][2][0], code=ExitCode.USAGE)
@@ -932,3 +931,43 @@ def test_a_place_with_both_keywords_is_named(store: list[str], tmp_path: Path) -
     assert [(each["keyword"], each["value"]) for each in shown] == [("city", "Busan")]
     call(*store, "rename", "home", "town", "--dry-run", code=ExitCode.NOTHING)
     call(*store, "convert", "city", "builtins:str", "--operation", "x", code=ExitCode.USAGE)
+
+
+def test_the_command_alone_shows_the_store(tmp_path: Path) -> None:
+    """It printed sixty lines of help. What waits is said, and what to do next."""
+    store = ["--store", str(tmp_path / "memory")]
+    assert "`factmem --store PATH`" in call()
+    assert "There is no store" in call(*store)
+    call(*store, "set", ALICE, "plan", "Gold")
+    place, plan = parse_place(ALICE), Concept("plan", "The plan")
+
+    async def propose() -> None:
+        async with LocalFileMemoryProvider(tmp_path / "memory") as opened:
+            await opened.learn([SingleFact(plan, "Silver")], place.subject, place.scope)
+
+    anyio.run(propose)
+    shown = call(*store)
+    assert "1 place, 1 value" in shown
+    assert "To review: 1 value: `factmem inbox`" in shown
+    assert "Next: `factmem show alice`" in shown
+
+
+def test_a_new_keyword_is_text(tmp_path: Path) -> None:
+    """It asked for --type. What could be something else is said."""
+    store = ["--store", str(tmp_path / "memory")]
+    assert "as text" not in call(*store, "set", ALICE, "city", "Busan")
+    assert "as text: pass --type" in call(*store, "set", ALICE, "age", "36")
+    assert [each["value"] for each in ask(*store, "show", ALICE)] == ["Busan", "36"]
+
+
+def test_wrong_usage_is_one_line(tmp_path: Path) -> None:
+    """Other errors are one line with the name of the program, too."""
+    for given in (["show"], ["sho"], ["set", "alice"], ["show", "--limt"], ["log", "-n", "x"]):
+        said = call("--store", str(tmp_path), *given, code=ExitCode.USAGE)
+        assert re.fullmatch(r"factmem: .+: see `factmem.* --help`\n", said), said
+
+
+def test_no_description_is_cut() -> None:
+    """The end of a sentence is what one looks for."""
+    printed = call("--help")
+    assert not [line for line in printed.splitlines() if line.endswith("...")][1:]

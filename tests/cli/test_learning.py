@@ -6,6 +6,7 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
+import anyio
 import pytest
 
 from factmem import AgentMemory, LocalFileMemoryProvider, MemoryScopesProfile
@@ -48,6 +49,7 @@ async def test_a_process_learns_what_another_stored(tmp_path: Path) -> None:
             "pending": 0,
             "failed": 0,
             "oldest": None,
+            "failures": [],
         }
         assert again == "Learnt 0 conversations\nPending: 0, given up: 0\n"
         assert [fact.value for fact in await store.load(THEME, ALICE, AGENT)] == ["dark"]
@@ -70,3 +72,38 @@ def _learn(folder: Path, *options: str) -> str:
 def test_it_needs_a_memory(named: str) -> None:
     """Anything else is named."""
     assert named in call("learn", named, code=ExitCode.USAGE) or named == "nothing"
+
+
+def test_a_failure_has_its_cause_and_doctor_knows_of_it(tmp_path: Path) -> None:
+    """An endpoint that nobody reaches: it named a class, and ended with 0."""
+    app = APP.replace('ScriptedChatModel({"facts": [item()]})', "FAILING").replace(
+        "memory = ",
+        "from factmem.errors import ChatModelError\n"
+        "FAILING = ScriptedChatModel(ChatModelError('m could not be reached at db:1'))\nmemory = ",
+    )
+    (tmp_path / "worker_app.py").write_text(app)
+
+    async def append() -> None:
+        async with LocalFileMemoryProvider(tmp_path / "memory") as store:
+            scopes = MemoryScopesProfile(agent="support-bot")
+            memory = AgentMemory(store, scopes=scopes, subjects=[USER])
+            chat = memory.of("alice").conversation("chat", learn_after=timedelta(microseconds=1))
+            await chat.append({"role": "user", "content": "I prefer the dark theme."})
+
+    anyio.run(append)
+    root = Path(__file__).parents[2]
+    program = f"import sys; sys.path.append({str(root)!r}); from factmem._cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "learn", "worker_app:memory"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (
+        1,
+        "Learnt 0 conversations\nPending: 1, given up: 0\n",
+    )
+    assert "factmem: ChatModelError: m could not be reached at db:1" in done.stderr
+    printed = call("--store", str(tmp_path / "memory"), "doctor")
+    assert "1 conversation to be learnt" in printed

@@ -266,7 +266,7 @@ def test_a_forgetting_ends_a_value_that_another_copy_has_replaced() -> None:
 
 
 def _kept(second: int) -> Entry:
-    """Return what `review.keep` records: the same save, confirmed."""
+    """Return what `review.accept` records: the same save, confirmed."""
     kept = saved("secret", fact_id="one", keyword="languages", timestamp=stamp(1), confirmed=True)
     return {"at": stamp(second), "facts": [kept], "actor": "jane"}
 

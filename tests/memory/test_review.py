@@ -97,13 +97,13 @@ async def test_keep_and_forget_decide_proposals() -> None:
     (waiting,) = await memory.review.inbox()
     assert (waiting.kind, waiting.fact.state) == ("proposed", FactState.PROPOSED)
 
-    await memory.review.forget(waiting)
+    await memory.review.reject(waiting)
     assert await memory.review.inbox() == []
     await memory.auto_detect_facts(CHAT)
     (again,) = await memory.review.inbox()
     with pytest.raises(ValueError, match="no longer in"):
-        await memory.review.keep(waiting)
-    await memory.review.keep(again)
+        await memory.review.accept(waiting)
+    await memory.review.accept(again)
 
     (fact,) = await memory.current(concept)
     assert (fact.value, fact.state, fact.actor) == ("dark", FactState.CONFIRMED, "reviewer")
@@ -111,7 +111,7 @@ async def test_keep_and_forget_decide_proposals() -> None:
     assert fact.source.quote == item()["quote"]
     assert await memory.review.inbox() == []
     with pytest.raises(ValueError, match="has the fact"):
-        await memory.review.keep(SingleFact(THEME, "blue"))
+        await memory.review.accept(SingleFact(THEME, "blue"))
 
 
 async def test_a_person_forgets_what_was_said_at_the_same_time() -> None:
@@ -123,9 +123,9 @@ async def test_a_person_forgets_what_was_said_at_the_same_time() -> None:
     clock.now -= timedelta(minutes=30)
     [theme] = await memory.current(THEME)
     [languages] = await memory.current(LANGUAGES)
-    await memory.review.keep(theme)
+    await memory.review.accept(theme)
 
-    await memory.review.forget(theme)
+    await memory.review.reject(theme)
     await memory.review.correct(languages, ["ko", "de"])
     assert await memory.current(THEME) == []
     assert {v for fact in await memory.current(LANGUAGES) for v in fact.values} == {"ko", "de"}
@@ -168,16 +168,16 @@ async def test_programs_with_other_definitions_show_what_was_confirmed() -> None
 async def test_the_end_of_a_confirmed_value_is_decided_by_a_person() -> None:
     """The tool of a model and a chat only propose it."""
     memory = memory_that_reads(item(action="retract"))
-    await memory.review.keep(await _saved(memory, "dark"))
+    await memory.review.accept(await _saved(memory, "dark"))
     await memory.auto_detect_facts(CHAT)
 
     (found,) = await memory.review.inbox()
     assert (found.kind, found.is_ending, found.fact.values) == ("contradiction", True, ("dark",))
 
-    await memory.review.keep(found)
+    await memory.review.reject(found)
     assert await memory.review.inbox() == []
     assert await themes(memory) == ["dark"]
-    await memory.review.forget(found)
+    await memory.review.accept(found)
     assert await themes(memory) == []
 
 
@@ -347,7 +347,7 @@ async def _random_change(memory: AgentMemory, rng: random.Random, clock: Settabl
                 items = await memory.review.inbox(since=None)
                 if not items:
                     return False
-                decide = rng.choice([memory.review.keep, memory.review.forget])
+                decide = rng.choice([memory.review.accept, memory.review.reject])
                 await decide(rng.choice(items))
     return True
 

@@ -177,7 +177,7 @@ async def test_one_of_two_reviewers_decides(store: FactStore, memory: AgentMemor
     review: MemoryReview = memory.review
     await memory.save(THEME, "dark", confirmed=True)
     await store.learn([theme("light")], ALICE, PRODUCT)
-    for decide in ("keep", "correct", "forget"):
+    for decide in ("accept", "correct", "reject"):
         items = await review.inbox(since=None)
         item = items[0] if items else (await memory.contents.records())[0]
         more = ["blue"] if decide == "correct" else []
@@ -188,9 +188,9 @@ async def test_one_of_two_reviewers_decides(store: FactStore, memory: AgentMemor
         assert (won, len(errors)) == (1, 1)
     await memory.save(THEME, "again")
     (shown,) = await memory.contents.records()
-    await review.forget(shown)
+    await review.reject(shown)
     with pytest.raises(ChangedError, match="since it was read"):
-        await review.keep(shown)
+        await review.accept(shown)
 
 
 async def test_a_fact_is_found_by_its_id_without_its_user(
@@ -231,7 +231,7 @@ WRONG: dict[str, Callable[[AgentMemory], Awaitable[object]]] = {
     "a limit below 0": lambda m: m.contents.records(-1),
     "a limit of another type": lambda m: m.contents.records("5"),  # type: ignore[arg-type]
     "no field": lambda m: m.contents.update("id"),
-    "no fact": lambda m: m.review.keep(7),  # type: ignore[arg-type]
+    "no fact": lambda m: m.review.accept(7),  # type: ignore[arg-type]
     "a state of another type": lambda m: m.contents.delete("id", if_unchanged=7),  # type: ignore[arg-type]
     "a change that nobody has made": lambda m: m.review.undo("nothing"),
     "a question of another type": lambda m: m.recall(7),  # type: ignore[arg-type]

@@ -6,10 +6,13 @@ one at a time, and opening another place cancels the reading of the last one. `_
 changes of other processes.
 """
 
+import sys
+import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from getpass import getuser
 from typing import Any, ClassVar
 
+from rich.segment import Segment, Segments
 from rich.text import Text
 from textual import work
 from textual.app import App, ComposeResult
@@ -39,6 +42,8 @@ from factmem.errors import FactmemError
 from factmem.models._display import shown
 from factmem.models.places import Place
 
+_ERRORS = (CommandError, FactmemError, ValueError, OSError)
+"""What a read or a change may raise. All others are errors of the browser."""
 _LOCAL_INTERVAL = 0.5
 _DATABASE_INTERVAL = 3.0
 """Seconds between checks for changes. A local store answers in microseconds, a database with a
@@ -63,9 +68,9 @@ class Browser(App[None]):
         Binding("slash", "focus('search')", "Search"),
         Binding("p", "focus('filter')", "Find place"),
         Binding("i", "inbox", "Inbox"),
-        Binding("y", "change('keep')", "Keep"),
-        Binding("e", "change('correct')", "Edit"),
-        Binding("f", "change('forget')", "Forget"),
+        Binding("y", "change('accept')", "Accept"),
+        Binding("e", "change('correct')", "Correct"),
+        Binding("f", "change('reject')", "Reject"),
         Binding("h", "change('restore')", "Restore", show=False),
         Binding("u", "undo", "Undo"),
         Binding("s", "sort", "Sort"),
@@ -173,6 +178,17 @@ class Browser(App[None]):
                     page.show(row, await self.session.origin(row))
                     return
 
+    def _fatal_error(self) -> None:
+        """End after an error of the browser. Textual's traceback would show values of the store."""
+        _, error, trace = sys.exc_info()
+        error = error or self._exception
+        frames = traceback.extract_tb(trace or getattr(error, "__traceback__", None))
+        lines = [f"  {each.filename}:{each.lineno} in {each.name}" for each in frames[-8:]]
+        name = type(error).__name__
+        words = "\n".join([f"factmem: The browser failed ({name}), please report it:", *lines])
+        self._exit_renderables.append(Segments([Segment(f"{words}\n")]))
+        self._close_messages_no_wait()
+
     def _report(self, exc: Exception) -> None:
         self.notify(shown(message_of(exc)), severity="error", markup=False)
 
@@ -180,7 +196,7 @@ class Browser(App[None]):
         """Run a change, report its result or error, and show the new state."""
         try:
             self.notify(shown(await action), markup=False)
-        except (CommandError, FactmemError, ValueError, OSError) as exc:
+        except _ERRORS as exc:
             self._report(exc)
         if self._question is not None:
             await self._search(self._question)
@@ -236,7 +252,7 @@ class Browser(App[None]):
         self._set_status("Searching ...")
         try:
             found = await self.session.search(question)
-        except (FactmemError, ValueError, OSError) as exc:
+        except _ERRORS as exc:
             self._report(exc)
             return
         self._question = question
@@ -287,7 +303,11 @@ class Browser(App[None]):
     @work(exclusive=True, group="page")
     async def _open_page(self, row: Row) -> None:
         table = self.query_one(FactTable)
-        page = FactPage(row, await self.session.origin(row))
+        try:
+            page = FactPage(row, await self.session.origin(row))
+        except _ERRORS as exc:
+            self._report(exc)
+            return
         chosen = await self.push_screen_wait(page)
         if chosen in {"next", "previous"}:
             table.move_cursor(row=table.cursor_row + (1 if chosen == "next" else -1))
@@ -318,17 +338,23 @@ class Browser(App[None]):
             if text is None:
                 return
             typed = text
-        elif what == "forget":
+        elif what == "reject":
             keyword = row.fact.concept.keyword
             place = self.session.place_title(row.place)
-            question = f"Forget this value of {keyword} in {place}? History keeps it."
+            question = f"Reject this value of {keyword} in {place}? History keeps it."
             if not await self.push_screen_wait(ConfirmDialog(question)):
                 return
         elif what == "restore":
-            reading = await self.session.reading(row.place)
-            former = await self.push_screen_wait(
-                FormerDialog(reading.former(row.fact.concept.keyword))
-            )
+            try:
+                reading = await self.session.reading(row.place)
+            except _ERRORS as exc:
+                self._report(exc)
+                return
+            rows = reading.former(row.fact.concept.keyword)
+            if not rows:
+                self.notify("It had no other value", markup=False)
+                return
+            former = await self.push_screen_wait(FormerDialog(rows))
             if former is None:
                 return
             row = former
@@ -336,13 +362,16 @@ class Browser(App[None]):
 
     @work(exclusive=True, group="page")
     async def action_change(self, what: str) -> None:
-        """Keep, edit, forget or restore the value under the cursor."""
+        """Accept, correct, reject or restore the value under the cursor."""
         if (row := self.query_one(FactTable).row) is not None:
             await self._change(what, row)
 
     async def action_inbox(self) -> None:
         """Show the values that wait for a person."""
-        await self._show_inbox()
+        try:
+            await self._show_inbox()
+        except _ERRORS as exc:
+            self._report(exc)
         self.query_one(FactTable).focus()
 
     async def action_undo(self) -> None:
@@ -357,7 +386,10 @@ class Browser(App[None]):
 
     async def action_reload(self) -> None:
         """Reload the places and the open place."""
-        await self._load_places()
+        try:
+            await self._load_places()
+        except _ERRORS as exc:
+            self._report(exc)
         if self._place is not None:
             self._open_place(self._place)
 

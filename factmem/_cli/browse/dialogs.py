@@ -31,7 +31,7 @@ class Dialog(ModalScreen[R]):
     DEFAULT_CSS = """
     Dialog { align: center middle; }
     Dialog > Vertical {
-        width: 80%; max-width: 100; height: auto; max-height: 80%;
+        width: 96%; max-width: 80; height: auto; max-height: 80%;
         border: round $primary; background: $surface; padding: 1 2;
     }
     Dialog Static { height: auto; margin-bottom: 1; }
@@ -145,9 +145,9 @@ j k        next and previous value            /    search
 g G        first and last value               p    find a place
 n N        next and previous page of a value  i    inbox
 Enter      the page of a value                s    sort
-y          keep: a person says it is right    r    reload
-e          edit                               u    undo
-f          forget; history keeps the value    Esc  back
+y          accept: a person says it is right  r    reload
+e          correct                            u    undo
+f          reject; history keeps the value    Esc  back
 h          restore a former value             q    quit
 
 ? proposed   ! doubtful   + new   \N{CHECK MARK} confirmed by a person"""

@@ -19,6 +19,7 @@ from factmem._cli.times import time_words
 from factmem.ledger.history import HistoryAction, HistoryEntry
 from factmem.memory.listing import FactOrigin
 from factmem.models._display import shown
+from factmem.models.facts import FactState
 
 _HEADING = "bold underline"
 _MARKS: dict[HistoryAction, tuple[str, str]] = {
@@ -27,6 +28,8 @@ _MARKS: dict[HistoryAction, tuple[str, str]] = {
     HistoryAction.FORGOTTEN: ("  ✕ ", "red"),
     HistoryAction.SUPERSEDED: ("  ◌ ", "yellow"),
 }
+_OTHER = "  ? ", "yellow"
+"""The mark of proposals and decisions about them."""
 
 
 def page_text(row: Row, origin: FactOrigin | None) -> Text:
@@ -53,13 +56,14 @@ def page_text(row: Row, origin: FactOrigin | None) -> Text:
 
 
 def _add_history(page: Text, history: Sequence[HistoryEntry]) -> None:
-    if times := [e.recorded_at for e in history if e.action is HistoryAction.CONFIRMED]:
-        count = "once" if len(times) == 1 else f"{len(times):,} times"
-        page.append(f"\nConfirmed {count}, last {time_words(times[-1])}\n", _HEADING)
+    again = [each for each in history if _action(each) == _AGAIN]
+    if again:
+        count = "once" if len(again) == 1 else f"{len(again):,} times"
+        page.append(f"\nSaid again {count}, last {time_words(again[-1].recorded_at)}\n", _HEADING)
     page.append("\nHistory\n", _HEADING)
     for entry in history:
-        page.append(*_MARKS[entry.action])
-        page.append(f"{time_words(entry.recorded_at)}  {entry.action.value:<10}  ")
+        page.append(*_MARKS.get(entry.action, _OTHER))
+        page.append(f"{time_words(entry.recorded_at)}  {_action(entry):<10}  ")
         if entry.fact is not None:
             page.append(shown(value_words(entry.fact.values)))
             if entry.fact.source is not None:
@@ -67,12 +71,24 @@ def _add_history(page: Text, history: Sequence[HistoryEntry]) -> None:
         page.append("\n")
 
 
+_AGAIN = "said again"
+
+
+def _action(entry: HistoryEntry) -> str:
+    """Return what was done. Only a person confirms; a program that saves a value says it again."""
+    is_said = entry.fact is None or entry.fact.state is not FactState.CONFIRMED
+    return _AGAIN if entry.action is HistoryAction.CONFIRMED and is_said else entry.action.value
+
+
 def _fields(row: Row) -> Iterator[tuple[str, str]]:
     fact = row.fact
     yield "place", place_name(row.place)
     yield "type", fact.concept.fact_type.value
     yield "said", time_words(fact.timestamp)
-    yield "confirmed", time_words(fact.confirmed_at)
+    is_confirmed = fact.state is FactState.CONFIRMED
+    yield "confirmed" if is_confirmed else "last said", time_words(fact.confirmed_at)
+    if is_confirmed and fact.actor:
+        yield "by", fact.actor
     yield "expires", time_words(fact.expires_at) or "never"
     yield "importance", f"{fact.importance:g}"
     if fact.metadata:
@@ -89,9 +105,9 @@ class FactPage(Screen[str | None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,backspace", "choose('')", "Back"),
-        Binding("e", "choose('correct')", "Edit"),
-        Binding("f", "choose('forget')", "Forget"),
-        Binding("y", "choose('keep')", "Keep"),
+        Binding("y", "choose('accept')", "Accept"),
+        Binding("e", "choose('correct')", "Correct"),
+        Binding("f", "choose('reject')", "Reject"),
         Binding("h", "choose('restore')", "Restore"),
         Binding("n,j", "choose('next')", "Next"),
         Binding("N,k", "choose('previous')", "Previous", show=False),

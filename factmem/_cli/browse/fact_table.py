@@ -26,6 +26,9 @@ _LEAST = 16
 _WIDE = 100
 """The width of a screen from which on the table shows who said a value, and its quote."""
 
+_NARROW = 90
+"""The width of a screen up to which the value needs the room of the dates."""
+
 _JOINED_EMOJI = re.compile("(?<=[\u2600-\u27bf\ufe0f\U0001f000-\U0001faff])\u200d")
 _RIGHT_TO_LEFT = frozenset({"R", "AL"})
 
@@ -57,6 +60,8 @@ _VALUE: _Columns = {
 _BY: _Columns = {"said by": (0, lambda row: _words(row.fact.source))}
 _KEYWORD: _Columns = {"keyword": (18, lambda row: row.fact.concept.keyword)}
 _PLACE: _Columns = {"of": (12, lambda row: _entity(row.place))}
+_KEYWORD_SHORT: _Columns = {"keyword": (11, lambda row: row.fact.concept.keyword)}
+_PLACE_SHORT: _Columns = {"of": (8, lambda row: _entity(row.place))}
 _SAID: _Columns = {"said": (10, lambda row: ago(row.fact.timestamp))}
 
 
@@ -100,6 +105,8 @@ class FactTable(DataTable[Text]):
         is_wide = self.app.size.width >= _WIDE
         columns = _VALUE | (_BY if is_wide else {}) | _KEYWORD
         columns |= (_PLACE if has_places else {}) | _SAID
+        if self.app.size.width < _NARROW:
+            columns = _VALUE | _KEYWORD_SHORT | (_PLACE_SHORT if has_places else _SAID)
         used = sum(cells + 2 for cells, _ in columns.values()) + 2
         share = max((width - used) // (2 if is_wide else 1), _LEAST)
         self.clear(columns=True)

@@ -106,4 +106,9 @@ class BrowserSession(Desk):
         return shown(place_name(place))
 
 
-_DONE = {"keep": "Kept", "correct": "Saved", "forget": "Forgot", "restore": "Restored"}
+_DONE = {
+    "accept": "Accepted",
+    "correct": "Corrected",
+    "reject": "Rejected",
+    "restore": "Restored",
+}

@@ -16,7 +16,7 @@ __all__ = ["app"]
 
 _MODULES = (
     *("changes", "concept_changes", "decisions", "evaluating", "keys"),
-    *("learning", "maintenance", "reads", "serving", "timeline", "transfers"),
+    *("learning", "maintenance", "reads", "serving", "syncing", "timeline", "transfers"),
 )
 for _module in _MODULES:
     import_module(f"factmem._cli.{_module}")  # registers its commands

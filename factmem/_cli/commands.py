@@ -44,7 +44,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Change": ("set", "forget", "erase"),
     "Change concepts": ("rename", "merge", "convert"),
     "Measure": ("eval",),
-    "Move": ("import", "export", "mcp"),
+    "Move": ("import", "export", "sync", "mcp"),
     "Maintain": (
         "learn",
         "doctor",
@@ -96,6 +96,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     "import": ("import facts.jsonl", "import people.csv --place product/my-app/user/alice"),
     "export": ("export facts.jsonl", "export alice.jsonl --place alice --no-history"),
+    "sync": ("sync /mnt/drive/memory --new", "sync /mnt/drive/memory --watch 30"),
     "mcp": ("mcp --user alice --read-only", "mcp --port 8000 --token-env MCP_TOKEN"),
     "learn": ("learn my_app:MEMORY --every 5", "learn my_app:MEMORY --retry --json"),
     "eval draft": (

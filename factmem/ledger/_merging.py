@@ -229,6 +229,14 @@ def _ties(entries: Iterable[Entry]) -> Iterator[int]:
         yield tie
 
 
+def numbered(entries: Sequence[Entry]) -> list[Entry]:
+    """Return entries with their numbers among those of their time, for an export of some of them."""
+    return [
+        {**entry, "tie": tie} if tie else entry
+        for entry, tie in zip(entries, _ties(entries), strict=True)
+    ]
+
+
 def _is_other(entry: Entry) -> bool:
     """Return whether an entry has no parts that a ledger reads."""
     return not any(entry.get(kind) for kind in _KINDS)
@@ -267,18 +275,43 @@ def _rank(part: Any) -> tuple[bool, bool, int, bytes]:
 
 def _joined(best: StoredFact, one: StoredFact, other: StoredFact) -> StoredFact:
     """Return the better of two copies of a fact, without values that either copy has purged."""
-    if "purged" not in best:
-        return best
-    mark = min(fact["purged"] for fact in (one, other) if "purged" in fact)
-    if mark != best["purged"]:
-        best = {**best, "purged": mark}
-    if "values" not in best:
-        return best
-    both = set(map(canonical, _values(one))) & set(map(canonical, _values(other)))
-    kept = [number for number, value in values_of(best) if canonical(value) in both]
-    if len(kept) == len(best["values"]):
-        return best
-    return with_values(best, kept)
+    if "purged" in best:
+        mark = min(fact["purged"] for fact in (one, other) if "purged" in fact)
+        best = best if mark == best["purged"] else {**best, "purged": mark}
+        if "values" in best:
+            both = set(map(canonical, _values(one))) & set(map(canonical, _values(other)))
+            kept = [number for number, value in values_of(best) if canonical(value) in both]
+            best = best if len(kept) == len(best["values"]) else with_values(best, kept)
+    return _marked(best, one, other)
+
+
+def _marked(best: StoredFact, one: StoredFact, other: StoredFact) -> StoredFact:
+    """Return a fact with the marks of both copies.
+
+    A purge marks what was superseded by a purged value, in the one copy that knows. A copy only ever
+    gains marks, so all copies end with the same ones.
+    """
+    positions = {canonical(value): number for number, value in values_of(best)}
+    for name in _MARKS:
+        marks = {
+            positions.get(key, 0 if not positions else -1)
+            for fact in (one, other)
+            for key in _marked_in(fact, name)
+        }
+        marks.discard(-1)
+        if sorted(marks) != best.get(name, []):
+            best = {**best, name: sorted(marks)}  # type: ignore[misc]
+    return best
+
+
+_MARKS: tuple[Literal["superseded", "proposed"], ...] = ("superseded", "proposed")
+
+
+def _marked_in(fact: StoredFact, name: Literal["superseded", "proposed"]) -> list[Canonical]:
+    """Return the values with a mark; of a fact without any, "" if it has the mark itself."""
+    marked = fact.get(name, [])
+    values = list(map(canonical, _values(fact)))
+    return [values[at] for at in marked if at < len(values)] if values else ["" for _ in marked]
 
 
 def _values(fact: StoredFact) -> list[JsonValue]:

@@ -1,14 +1,16 @@
-"""Export and import of facts: bundles, imports from Koog, CrewAI, mem0, Graphiti and MCP, chats of ChatGPT and Claude.
+"""Export and import of facts: bundles, the sync of devices, imports from Koog, CrewAI, mem0, Graphiti and MCP, chats of ChatGPT and Claude.
 
 Imports providers.
 """
 
 from factmem.transfer.bundle import export_facts, import_facts
 from factmem.transfer.chats import import_chats
+from factmem.transfer.devices import SyncReport, key_of_phrase, new_phrase, sync_devices
 from factmem.transfer.koog import import_koog
 from factmem.transfer.memories import import_crewai, import_graphiti, import_mcp, import_mem0
 
 __all__ = [
+    "SyncReport",
     "export_facts",
     "import_chats",
     "import_crewai",
@@ -17,4 +19,7 @@ __all__ = [
     "import_koog",
     "import_mcp",
     "import_mem0",
+    "key_of_phrase",
+    "new_phrase",
+    "sync_devices",
 ]

@@ -1,0 +1,239 @@
+"""The files of a shared folder: names, sealing, padding, and the phrase that becomes their key.
+
+A file is `<device>-<serial>-<random>.factmem`. Only the device that is named there writes it, once,
+and removes it. Its name is a part of what is sealed, so a renamed or copied file does not open.
+
+    magic, nonce, AES-256-GCM of ( length, zlib of ( header line, bundle ), zeros )
+"""
+
+import os
+import re
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from secrets import token_bytes, token_hex
+from typing import Any
+
+import orjson
+
+from factmem._concurrency.file_lock import ORDINARY, sync_folder
+from factmem.encryption._ciphers import NONCE_BYTES, Aead, hkdf
+from factmem.encryption.key import Key
+from factmem.errors import InputValueError
+
+SUFFIX = ".factmem"
+_MAGIC = b"factmem-sync-1\n"
+_NAME = re.compile(r"([0-9a-f]{16})-([0-9]{8})-[0-9a-f]{8}\.factmem")
+_LARGEST = 256 * 1024 * 1024
+"""The most bytes of a file that is read, sealed or not. Devices split what is larger at 8 MiB."""
+_SMALLEST_STEP = 4096
+
+_CONSONANTS, _VOWELS = "bdfghjklmnprstvz", "aiou"
+_SECRET_BYTES, _CHECK_BYTES = 16, 2
+
+
+def new_phrase() -> str:
+    """Return nine new words of five letters: 128 random bits, and 16 that detect mistakes.
+
+    Two letters carry four and two bits in turn (a "proquint"), so the words can be spoken and
+    need no list.
+    """
+    secret = token_bytes(_SECRET_BYTES)
+    data = secret + _check(secret)
+    return " ".join(_word(int.from_bytes(data[at : at + 2])) for at in range(0, len(data), 2))
+
+
+def key_of_phrase(phrase: str) -> Key:
+    """Return the key of a phrase of `new_phrase`.
+
+    Raises:
+        ValueError: It is another text, or has a typing error. The message does not contain it.
+    """
+    numbers = [_number(word) for word in re.findall(r"[a-z]+", phrase.casefold())]
+    count = (_SECRET_BYTES + _CHECK_BYTES) // 2
+    if len(numbers) != count or None in numbers:
+        raise InputValueError(f"A phrase has {count} words of five letters, as `--new` shows them")
+    data = b"".join((number or 0).to_bytes(2) for number in numbers)
+    secret, check = data[:_SECRET_BYTES], data[_SECRET_BYTES:]
+    if check != _check(secret):
+        raise InputValueError("A word of the phrase is mistyped")
+    return Key(hkdf(secret, b"", b"factmem sync phrase", 32))
+
+
+def _check(secret: bytes) -> bytes:
+    return sha256(b"factmem sync phrase" + secret).digest()[:_CHECK_BYTES]
+
+
+def _word(number: int) -> str:
+    letters = _CONSONANTS, _VOWELS, _CONSONANTS, _VOWELS, _CONSONANTS
+    word = ""
+    for each in reversed(letters):
+        number, at = divmod(number, len(each))
+        word = each[at] + word
+    return word
+
+
+def _number(word: str) -> int | None:
+    letters = _CONSONANTS, _VOWELS, _CONSONANTS, _VOWELS, _CONSONANTS
+    if len(word) != len(letters) or any(a not in b for a, b in zip(word, letters, strict=True)):
+        return None
+    number = 0
+    for letter, each in zip(word, letters, strict=True):
+        number = number * len(each) + each.index(letter)
+    return number
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The name of a device's file."""
+
+    name: str
+    device: str
+    serial: int
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a device says of itself in each of its files."""
+
+    files: tuple[str, ...]
+    """Its files, once this one is written."""
+    seen: Mapping[str, int]
+    """The last serial that it has read of each device."""
+    written_at: str
+    erased: tuple[tuple[Any, str], ...] = ()
+    """The places that were erased on any device, each with the time."""
+    has_entries: bool = False
+
+
+class SealedFiles:
+    """The files of a folder, under one key. All methods do blocking I/O.
+
+    Args:
+        folder: The folder, which exists.
+        key: The key of the shared memory.
+    """
+
+    def __init__(self, folder: Path, key: Key) -> None:
+        secret = key.secret(None)
+        if secret is None:
+            raise InputValueError(
+                "key must be a key of 32 bytes or of a phrase: key_of_phrase(...)"
+            )
+        self._folder = folder
+        self._aead = Aead(hkdf(secret, b"", b"factmem sync files", 32))
+        self.key_id: str = hkdf(secret, b"", b"factmem sync key id", 8).hex()
+
+    def listed(self) -> tuple[dict[str, Named], list[str]]:
+        """Return the files of devices by name, and the names of others with the same suffix."""
+        found, others = dict[str, Named](), list[str]()
+        for name in sorted(os.listdir(self._folder)):
+            match = _NAME.fullmatch(name)
+            if match is not None:
+                found[name] = Named(name, match[1], int(match[2]))
+            elif name.endswith(SUFFIX):
+                others.append(name)
+        return found, others
+
+    def write(self, device: str, serial: int, header: Mapping[str, Any], bundle: bytes) -> str:
+        """Write a file, durably: after a crash it is complete or has no name. Return its name."""
+        name = f"{device}-{serial:08}-{token_hex(4)}{SUFFIX}"
+        header = {**header, "files": [*header["files"], name]}
+        body = zlib.compress(orjson.dumps(header) + b"\n" + bundle, 1)
+        plain = len(body).to_bytes(8) + body
+        nonce = token_bytes(NONCE_BYTES)
+        sealed = self._aead.seal(nonce, plain.ljust(_padded(len(plain)), b"\0"), _aad(name))
+        draft = self._folder / f".{name}.tmp"
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | ORDINARY, 0o600)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(_MAGIC + nonce + sealed)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, self._folder / name)
+        except OSError:
+            with suppress(OSError):
+                draft.unlink()
+            raise
+        sync_folder(str(self._folder))
+        return name
+
+    def read(self, name: str) -> tuple[Header, bytes]:
+        """Return the content of a file.
+
+        Raises:
+            ValueError: It was not written with this key under this name, or is incomplete.
+            OSError: It cannot be read.
+        """
+        fd = os.open(self._folder / name, os.O_RDONLY | ORDINARY)
+        with os.fdopen(fd, "rb") as file:
+            data = file.read(_LARGEST + 1)
+        if len(data) > _LARGEST or not data.startswith(_MAGIC):
+            raise ValueError("is not a file of a device")
+        start = len(_MAGIC) + NONCE_BYTES
+        plain = self._aead.open(data[len(_MAGIC) : start], data[start:], _aad(name))
+        body = plain[8 : 8 + int.from_bytes(plain[:8])]
+        unpacker = zlib.decompressobj()
+        try:
+            text = unpacker.decompress(body, _LARGEST)
+        except zlib.error as exc:
+            raise ValueError("is damaged") from exc
+        if not unpacker.eof:
+            raise ValueError("is too large")
+        line, _, bundle = text.partition(b"\n")
+        return _header(orjson.loads(line), has_entries=bool(bundle)), bundle
+
+    def whole(self, known: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+        """Return those of some files that are whole, each with its size and time.
+
+        Args:
+            known: What this returned before: an unchanged file is not read again.
+        """
+        found: dict[str, list[int]] = {}
+        for name, before in known.items():
+            try:
+                status = os.stat(self._folder / name, follow_symlinks=False)
+                mark = [status.st_size, status.st_mtime_ns]
+                if mark != list(before):
+                    self.read(name)
+            except (OSError, ValueError):
+                continue
+            found[name] = mark
+        return found
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files of this device; those that are gone already do not matter."""
+        for name in names:
+            with suppress(FileNotFoundError):
+                os.unlink(self._folder / name)
+        sync_folder(str(self._folder))
+
+    def remove_drafts(self, device: str) -> None:
+        """Remove what a killed process of this device has left."""
+        for name in os.listdir(self._folder):
+            if name.startswith(f".{device}-") and name.endswith(".tmp"):
+                with suppress(OSError):
+                    os.unlink(self._folder / name)
+
+
+def _header(fields: Any, *, has_entries: bool) -> Header:
+    return Header(
+        tuple(fields["files"]),
+        {str(device): int(serial) for device, serial in fields["seen"].items()},
+        str(fields["written_at"]),
+        tuple((identity, str(at)) for identity, at in fields["erased"]),
+        has_entries,
+    )
+
+
+def _aad(name: str) -> bytes:
+    return _MAGIC + name.encode()
+
+
+def _padded(size: int) -> int:
+    """Return the next step of sizes, at most an eighth more: sizes tell little of single facts."""
+    step = max(_SMALLEST_STEP, 1 << max(0, size.bit_length() - 4))
+    return -(-size // step) * step

@@ -1,0 +1,561 @@
+"""One memory on several devices, over a folder that they share. Only the devices can read it.
+
+    report = await sync_devices(store, "/mnt/drive/memory", key=key_of_phrase(words), state="here")
+
+Each device writes files of its own into the folder, encrypted bundles, and reads those of the
+others. Copies of a place converge whatever the order in which their entries arrive (`_merging`), so
+the folder needs no locks, no order and no server: a file may come late, twice or never.
+
+A device publishes entries that nobody has in the folder yet. If something that it has published is
+gone from its store (a purge, an erasure, a compaction), or its files are not as it left them, it
+writes all it has as new files and removes the old ones: so removed values leave the folder.
+
+What a device knows of the folder is in `state`, and is written after its files. It may be lost or
+old: then files are read again, or written again, and nothing else happens.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from hashlib import blake2b
+from io import BytesIO
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import orjson
+from anyio.to_thread import run_sync
+
+from factmem._arguments import expect, expect_path
+from factmem._concurrency.file_lock import sync_folder, try_lock
+from factmem.encryption.key import Key
+from factmem.errors import StorageError, StoreBusyError
+from factmem.ledger._merging import numbered
+from factmem.ledger.entries import Edit, Entry, encoded_entry
+from factmem.models._checked import checked_places
+from factmem.models._display import Displayed
+from factmem.models.places import Identity, Place
+from factmem.models.when import TimeProvider, moment, stamp, system_clock
+from factmem.providers.results import ErasureReceipt
+from factmem.providers.store import FactStore
+from factmem.transfer._device_files import Header, Named, SealedFiles, key_of_phrase, new_phrase
+from factmem.transfer._rows import check_store
+from factmem.transfer.bundle import BundleReader, BundleWriter, import_facts
+
+__all__ = ["SyncReport", "key_of_phrase", "new_phrase", "sync_devices"]
+
+_CHUNK = 8 * 1024 * 1024
+"""About the most bytes of a bundle in one file; file services send a changed file whole."""
+_MOST_FILES = 16
+"""A device with more files than that folds them into new ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReport(Displayed):
+    """What a sync did."""
+
+    sent: int = 0
+    """How many entries were written to the folder."""
+    received: int = 0
+    """How many entries of other devices were new."""
+    erased: int = 0
+    """How many places were removed, because another device had erased them."""
+    devices: int = 1
+    """How many devices have files in the folder, with this one."""
+    behind: tuple[tuple[str, datetime], ...] = ()
+    """The devices that have not read this device's last purge or erasure, each with the time of its
+    last sync. They may still have the values."""
+    problems: tuple[str, ...] = ()
+    """What is wrong in the folder: files that cannot be opened, are missing or are older than those
+    read before. Nothing of them was taken, and nothing is lost by them here."""
+
+
+@dataclass
+class _Known:
+    """What this device has read and written; the file `state.json`."""
+
+    device: str = field(default_factory=lambda: token_hex(8))
+    key: str = ""
+    serial: int = 0
+    own: dict[str, list[int]] = field(default_factory=dict)
+    """Its files, each with its size and time."""
+    receipt: str | None = None
+    """The one of them that only says what was read."""
+    removed_at: int = 0
+    """The serial of the last files from which something was removed."""
+    read: dict[str, dict[str, dict[str, list[str]]]] = field(default_factory=dict)
+    """The digests of the entries in the files that were read, by device, file and place."""
+    latest: dict[str, tuple[int, list[str], str]] = field(default_factory=dict)
+    """The last serial of each device, the files that it had then, and the time."""
+    places: dict[str, tuple[Identity, list[str], str]] = field(default_factory=dict)
+    """The digests of the entries in the own files, and when the last one was recorded, by place."""
+    erased: dict[str, tuple[Identity, str, str]] = field(default_factory=dict)
+    """The time of the last erasure of each place, and when this device learnt of it."""
+    seen_by: dict[str, int] = field(default_factory=dict)
+    """The last serial of this device that each other one has read."""
+
+    @classmethod
+    def load(cls, path: Path) -> "_Known":
+        try:
+            return cls(**orjson.loads(path.read_bytes()))
+        except FileNotFoundError:
+            return cls()
+        except (ValueError, TypeError):  # this device starts anew, as another one
+            return cls()
+
+    def found(self, place: str) -> list[list[str]]:
+        """Return the digests of a place in the files of others."""
+        return [
+            found[place]
+            for files in self.read.values()
+            for found in files.values()
+            if place in found
+        ]
+
+    def dump(self, path: Path) -> None:
+        """Write the state, durably."""
+        draft = path.with_suffix(".tmp")
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(orjson.dumps(self.__dict__))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+        sync_folder(str(path.parent))
+
+
+async def sync_devices(
+    store: FactStore,
+    folder: str | os.PathLike[str],
+    *,
+    key: Key,
+    state: str | os.PathLike[str],
+    places: Iterable[Place] | None = None,
+    dry_run: bool = False,
+    clock: TimeProvider = system_clock,
+    progress: Callable[[int, int], None] | None = None,
+) -> SyncReport:
+    """Exchange facts with the other devices that use a folder.
+
+    Afterwards this store has what all others had written, and they get what it has with their next
+    sync: facts, corrections, forgettings, proposals, purges and erasures. Conversations, and the
+    definitions of concepts, stay on each device. A sync that fails or is killed leaves nothing
+    half-done: the next one continues.
+
+    Args:
+        store: The memory of this device.
+        folder: A folder that the devices share: a drive, or one that a service copies. All files
+            in it are encrypted with `key`; their names, times and padded sizes are visible.
+        key: The key of the shared memory: of `key_of_phrase`, or `Key.generate()`. Files of another
+            key are reported and left alone. With a new key, this device writes its files again.
+        state: A folder of this device alone, for what it knows about the shared one. If it is
+            missing, it is created.
+        places: Only these places; all by default.
+        dry_run: Report what would be sent, and write nothing.
+        clock: Returns the time.
+        progress: Called with the number of files of others that are read, and of all new ones.
+
+    Raises:
+        StoreBusyError: Another sync with this `state` is running.
+        StorageError: The store failed.
+        OSError: A folder cannot be read or written.
+    """
+    check_store(store, "store")
+    expect(key, Key, "key", "key=key_of_phrase(words)")
+    shared = Path(expect_path(folder, "folder", "/mnt/drive/memory"))
+    own = Path(expect_path(state, "state", "memory.sync"))
+    if not await run_sync(shared.is_dir):
+        raise NotADirectoryError(f"{str(shared)!r} is no folder: create it, or mount it")
+    await run_sync(partial(own.mkdir, mode=0o700, parents=True, exist_ok=True))
+    wanted = None if places is None else list(checked_places(places))
+    with _locked(own / "lock"):
+        files = await run_sync(SealedFiles, shared, key)
+        path = own / "state.json"
+        run = _Sync(store, files, _Known.load(path), path, wanted=wanted, now=stamp(clock()))
+        return await run.done(is_dry=dry_run, progress=progress)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            try_lock(fd)
+        except OSError:
+            raise StoreBusyError(
+                f"{str(path.parent)!r} is in use by another sync: wait for it"
+            ) from None
+        yield
+    finally:
+        os.close(fd)
+
+
+class _Sync:
+    """One sync of one device."""
+
+    def __init__(
+        self,
+        store: FactStore,
+        files: SealedFiles,
+        known: _Known,
+        path: Path,
+        *,
+        wanted: list[Place] | None,
+        now: str,
+    ) -> None:
+        self._store = store
+        self._files = files
+        self._known = known
+        self._path = path
+        self._wanted = wanted
+        self._now = now
+        self._problems: list[str] = []
+        self._erased = self._received = self._sent = 0
+        self._is_fold = False
+        """Whether all that the store has is written again."""
+        self._is_removed = False
+        """Whether something was purged or erased here, so that it leaves the folder."""
+        self._is_older = False
+        """Whether the store is an older one than that of the last sync, as after a restore: then
+        the own files are read, too, before something is removed from them."""
+        self._is_news = False
+        """Whether others should learn that something of theirs was read."""
+        self._present: dict[str, tuple[Place, list[Entry], list[str]]] = {}
+        """The entries of the store and their digests, by place."""
+
+    async def done(
+        self, *, is_dry: bool, progress: Callable[[int, int], None] | None
+    ) -> SyncReport:
+        """Read what others have written, then write what nobody has."""
+        known = self._known
+        listed, others = await run_sync(self._files.listed)
+        self._problems += [f"{name!r} has the name of no device's file" for name in others]
+        await self._check_own(listed)
+        await self._look()
+        await self._note_removals()
+        if not is_dry:
+            await run_sync(self._files.remove_drafts, known.device)
+            if await self._receive(listed, progress):
+                await self._look()
+        await self._publish(is_dry=is_dry)
+        return self._report(listed)
+
+    async def _check_own(self, listed: dict[str, Named]) -> None:
+        """Look whether the own files are as they were left; if not, they are written again."""
+        known = self._known
+        own = [each for each in listed.values() if each.device == known.device]
+        serials = [each.serial for each in own]
+        known.serial = max(known.serial, *serials, *known.seen_by.values(), 0)
+        strange = [each.name for each in own if each.name not in known.own]
+        is_rekeyed = bool(known.own) and known.key != self._files.key_id
+        whole = {} if is_rekeyed else await run_sync(self._files.whole, known.own)
+        if count := 0 if is_rekeyed else len(known.own) - len(whole):
+            self._problems.append(
+                f"{count} files of this device were missing or changed: they are written again"
+            )
+        self._is_fold = len(whole) < len(known.own) or bool(strange)
+        known.own |= whole
+        known.key = self._files.key_id
+        known.read = {
+            device: {name: found for name, found in files.items() if name in listed}
+            for device, files in known.read.items()
+        }
+
+    async def _look(self) -> None:
+        """Read what the store has now."""
+        self._present = {}
+        places = await self._store.list_places() if self._wanted is None else self._wanted
+        for place in sorted(places, key=lambda place: _name(place.identity)):
+            entries = numbered(await self._store.entries(place.subject, place.scope))
+            entries = await self._later(place, entries)
+            digests = await run_sync(_digests, entries)
+            self._present[_name(place.identity)] = place, entries, digests
+
+    async def _later(self, place: Place, entries: list[Entry]) -> list[Entry]:
+        """Record again what was recorded here after an erasure, by a clock that was behind it.
+
+        The other devices would take it for what was erased.
+        """
+        _, at, learnt_at = self._known.erased.get(_name(place.identity), ("", "", ""))
+        if not any(entry["at"] <= at for entry in entries):
+            return entries
+        early = [entry for entry in entries if learnt_at <= entry["at"] <= at]
+        moved = stamp(moment(at) + timedelta(microseconds=1))
+        again: list[Entry] = []
+        for tie, entry in enumerate(early):
+            again.append({**entry, "at": moved, "tie": tie})
+        await self._store.replay(again, place.subject, place.scope)
+        await self._store.rewrite(_without_until(at), place.subject, place.scope)
+        return numbered(await self._store.entries(place.subject, place.scope))
+
+    async def _note_removals(self) -> None:
+        """Find what is gone from the store since the last sync, and why."""
+        known = self._known
+        for name, (identity, own, last) in known.places.items():
+            place, _, digests = self._present.get(name, (_place_of(identity), [], list[str]()))
+            theirs = [each for found in known.found(name) for each in found]
+            there = frozenset(digests)
+            if there.issuperset(own) and there.issuperset(theirs):
+                continue
+            await self._note_erasure(place)
+            # A purge leaves the save without its value, at the same time. Where the end is missing,
+            # the store was restored or lost: then the own files are read before they are replaced.
+            entries = self._present[name][1] if name in self._present else []
+            now_last = max(
+                known.erased.get(name, ("", ""))[1], entries[-1]["at"] if entries else ""
+            )
+            self._is_older |= now_last < last
+            self._is_removed |= not there.issuperset(own)
+
+    async def _receive(
+        self, listed: dict[str, Named], progress: Callable[[int, int], None] | None
+    ) -> bool:
+        """Read the files that are new, tell what is wrong, and return whether there were any."""
+        known = self._known
+        read = {name for files in known.read.values() for name in files}
+        own = frozenset(() if self._is_older else known.own)
+        new = [each for each in listed.values() if each.name not in read and each.name not in own]
+        refused: dict[str, int] = {}
+        for done, each in enumerate(new, 1):
+            try:
+                header, bundle = await run_sync(self._files.read, each.name)
+            except FileNotFoundError:  # its device has just replaced it
+                continue
+            except (ValueError, KeyError, TypeError, AttributeError):
+                why = "cannot be opened with this key, or are not complete"
+                refused[why] = refused.get(why, 0) + 1
+                continue
+            try:
+                await self._take(each, header, bundle)
+            except ValueError:
+                why = "were refused: a clock may be wrong, or another version wrote them"
+                refused[why] = refused.get(why, 0) + 1
+            if progress is not None:
+                progress(done, len(new))
+        self._problems += [f"{count} files {why}" for why, count in refused.items()]
+        self._check_others(listed)
+        return bool(new)
+
+    async def _take(self, file: Named, header: Header, bundle: bytes) -> None:
+        """Take over what is in a file."""
+        known, is_news = self._known, bool(bundle)
+        for identity, at in header.erased:
+            is_news |= await self._erase(tuple(identity), at)
+        found: dict[str, list[str]] = {}
+        if bundle:
+            report = await import_facts(
+                BytesIO(bundle), self._store, places=self._wanted, erased=self._receipts()
+            )
+            self._received += report.new
+            for place in report.places if report.skipped else ():
+                await self._note_erasure(place)
+            found = await run_sync(_digests_in, bundle)
+        known.read.setdefault(file.device, {})[file.name] = found
+        if file.device != known.device:
+            self._is_news |= is_news
+            last = known.latest.get(file.device)
+            if last is None or last[0] <= file.serial:
+                known.latest[file.device] = file.serial, list(header.files), header.written_at
+            seen = header.seen.get(known.device, 0)
+            known.seen_by[file.device] = max(known.seen_by.get(file.device, 0), seen)
+
+    def _receipts(self) -> list[ErasureReceipt]:
+        return [
+            ErasureReceipt(
+                scope=place.scope, subject=place.subject, erased_at=moment(at), count=None, bytes=0
+            )
+            for identity, at, _ in self._known.erased.values()
+            for place in [_place_of(identity)]
+        ]
+
+    def _check_others(self, listed: dict[str, Named]) -> None:
+        """Tell of files that others had and that are missing, or of a folder that is an older one.
+
+        What only those files had is in this store, and is written into its own files.
+        """
+        for device, (serial, files, at) in list(self._known.latest.items()):
+            there = [each.serial for each in listed.values() if each.device == device]
+            kept = [name for name in files if name in listed]
+            if max(there, default=-1) < serial:
+                self._problems.append(
+                    f"The files of device {device} are older than before, or gone"
+                )
+            elif len(kept) < len(files):
+                self._problems.append(
+                    f"{len(files) - len(kept)} files of device {device} are missing"
+                )
+            # It is told once: from now on this is what the folder has.
+            self._known.latest[device] = min(serial, max(there, default=-1)), kept, at
+
+    async def _erase(self, identity: Any, at: str) -> bool:
+        """Remove what a place has from before an erasure; return whether it was not known."""
+        known, place = self._known, Place.of_identity(identity)
+        name = _name(identity)
+        if at <= known.erased.get(name, ("", ""))[1]:
+            return False
+        known.erased[name] = identity, at, self._now
+        if self._wanted is not None and place not in self._wanted:
+            return True
+        subject, scope = place.subject, place.scope
+        if any(entry["at"] <= at for entry in await self._store.entries(subject, scope)):
+            # Not `erase`: it would also refuse what other devices have recorded since.
+            await self._store.rewrite(_without_until(at), subject, scope)
+            self._erased += 1
+        try:
+            talks = self._store.conversations
+        except StorageError:  # this store keeps none
+            return True
+        for chat in await talks.conversations(place):
+            await talks.remove(chat.id, place, before=moment(at))
+        return True
+
+    async def _note_erasure(self, place: Place) -> None:
+        """Note when this store has erased a place, to tell the others."""
+        known, name = self._known, _name(place.identity)
+        erased_at = await self._store.erased_at(place.subject, place.scope)
+        at = "" if erased_at is None else stamp(erased_at)
+        if at > known.erased.get(name, ("", ""))[1]:
+            known.erased[name] = place.identity, at, self._now
+            self._is_news = True
+
+    async def _publish(self, *, is_dry: bool) -> None:
+        """Write the entries that the folder does not have; all, if something of it must go."""
+        known = self._known
+        is_gone = any(
+            not set(own) <= set(self._present[name][2] if name in self._present else ())
+            for name, (_, own, _) in known.places.items()
+        )
+        is_fold = self._is_fold or is_gone or len(known.own) > _MOST_FILES
+        new: list[tuple[Place, list[Entry]]] = []
+        for name, (place, entries, digests) in self._present.items():
+            theirs = frozenset(each for found in known.found(name) for each in found)
+            own = frozenset(() if is_fold else known.places.get(name, (None, [], ""))[1])
+            new_here = [
+                (entry, digest)
+                for entry, digest in zip(entries, digests, strict=True)
+                if digest not in own and digest not in theirs
+            ]
+            if new_here:
+                new.append((place, [entry for entry, _ in new_here]))
+            mine = [digest for digest in digests if digest in own]
+            mine += [digest for _, digest in new_here]
+            if not is_dry:
+                last = entries[-1]["at"] if entries else ""
+                known.places[name] = place.identity, mine, last
+        self._sent += sum(len(entries) for _, entries in new)
+        if is_dry:
+            return
+        for name in [each for each in known.places if each not in self._present]:
+            del known.places[name]
+        if new or is_fold or self._is_news or not known.own:
+            await self._write(new, is_fold=is_fold)
+            if self._is_removed:
+                known.removed_at = known.serial
+        await run_sync(known.dump, self._path)
+
+    async def _write(self, new: Sequence[tuple[Place, list[Entry]]], *, is_fold: bool) -> None:
+        """Write new files, and remove those that they replace."""
+        known = self._known
+        replaced = [*known.own] if is_fold else [each for each in [known.receipt] if each]
+        if is_fold:  # what a killed or restored device has left there
+            listed, _ = await run_sync(self._files.listed)
+            replaced += [each.name for each in listed.values() if each.device == known.device]
+        kept = [name for name in known.own if name not in replaced]
+        seen = {device: last[0] for device, last in known.latest.items()}
+        header = {
+            "seen": seen,
+            "written_at": self._now,
+            "erased": [each[:2] for each in known.erased.values()],
+        }
+        bundles = await run_sync(lambda: list(_bundles(new, self._now))) or [b""]
+        for bundle in bundles:
+            known.serial += 1
+            head = {**header, "files": kept}
+            name = await run_sync(self._files.write, known.device, known.serial, head, bundle)
+            kept.append(name)
+        known.own = await run_sync(self._files.whole, dict.fromkeys(kept, ()))
+        known.receipt = None if new else kept[-1]
+        # The state before the removal: after a kill here, the old files are strange and are folded.
+        await run_sync(known.dump, self._path)
+        await run_sync(self._files.remove, dict.fromkeys(replaced))
+
+    def _report(self, listed: dict[str, Named]) -> SyncReport:
+        known = self._known
+        others = {each.device for each in listed.values()} - {known.device}
+        behind = tuple(
+            (device, moment(known.latest[device][2]))
+            for device in sorted(others & known.latest.keys())
+            if known.seen_by.get(device, 0) < known.removed_at
+        )
+        return SyncReport(
+            self._sent,
+            self._received,
+            self._erased,
+            1 + len(others),
+            behind,
+            tuple(self._problems),
+        )
+
+
+def _name(identity: Sequence[str | None]) -> str:
+    return orjson.dumps(identity).decode()
+
+
+def _place_of(identity: Sequence[Any]) -> Place:
+    kind, scope, subject, entity = identity
+    return Place.of_identity((kind, scope, subject, entity))
+
+
+def _without_until(at: str) -> Edit:
+    return lambda entries: [each if each["at"] > at else None for each in entries]
+
+
+def _digests_in(bundle: bytes) -> dict[str, list[str]]:
+    """Return the digests of the entries in a verified bundle, by place."""
+    reader = BundleReader(BytesIO(bundle), is_verified=True)
+    reader.read_header()
+    found: dict[str, list[str]] = {}
+    while (part := reader.read_part()) is not None:
+        entries = [reader.read_entry() for _ in range(part.lines)]
+        found.setdefault(_name(part.place.identity), []).extend(_digests(entries))
+    return found
+
+
+def _digests(entries: Iterable[Entry]) -> list[str]:
+    """Return a digest of each entry; where it stands among those of its time may change."""
+    found: list[str] = []
+    for entry in entries:
+        rest = entry.copy()
+        rest.pop("tie", None)
+        body = encoded_entry(rest) + entry["at"].encode()
+        found.append(blake2b(body, digest_size=12).hexdigest())
+    return found
+
+
+def _bundles(new: Sequence[tuple[Place, list[Entry]]], now: str) -> Iterator[bytes]:
+    """Yield the entries as bundles of about `_CHUNK` bytes."""
+    file = BytesIO()
+    writer = BundleWriter(file)
+    writer.write_header(now, history=True)
+    for place, entries in new:
+        start = 0
+        while start < len(entries):
+            size, end = 0, start
+            while end < len(entries) and size < _CHUNK - writer.bytes:
+                size += len(encoded_entry(entries[end]))
+                end += 1
+            end = max(end, start + 1)
+            writer.write_place(place.identity, entries[start:end])
+            start = end
+            if writer.bytes >= _CHUNK:
+                writer.write_end()
+                yield file.getvalue()
+                file = BytesIO()
+                writer = BundleWriter(file)
+                writer.write_header(now, history=True)
+    if writer.entries:
+        writer.write_end()
+        yield file.getvalue()

@@ -1,0 +1,97 @@
+"""`factmem sync`: two stores, one folder, a phrase."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from factmem._cli.application import app
+from factmem._cli.exits import ExitCode
+
+PLACE = "product/my-app/user/alice"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    run("set", PLACE, "city", "Busan", "--type", "text")
+    return shared
+
+
+def run(*arguments: str, store: str = "one", given: str = "", code: int = 0) -> str:
+    done = CliRunner().invoke(app, ["--store", store, *arguments], input=given)
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def joined() -> str:
+    """Make a shared memory and let the second store join it; return the phrase."""
+    phrase = re.search(r"^  ([a-z ]{53})$", run("sync", "shared", "--new"), re.MULTILINE)
+    assert phrase
+    run("sync", "shared", "--join", store="two", given=phrase[1] + "\n")
+    return phrase[1]
+
+
+def test_a_second_device_joins_with_the_phrase(folder: Path) -> None:
+    """Its store is created, and the phrase is stored nowhere."""
+    phrase = joined()
+
+    assert "Busan" in run("show", PLACE, store="two")
+    files = [path for path in folder.parent.rglob("*") if path.is_file()]
+    assert not any(phrase.split()[0].encode() in path.read_bytes() for path in files)
+    assert (folder.parent / "one.sync" / "key").stat().st_mode & 0o077 == 0
+
+
+def test_both_have_what_both_wrote(folder: Path) -> None:
+    joined()
+    run("set", PLACE, "pets", "Rex", "--type", "text", store="two")
+    run("sync", "shared", store="two")
+
+    report = json.loads(run("sync", "shared", "--json"))
+
+    assert (report["received"], report["devices"], report["problems"]) == (1, 2, [])
+    assert run("show", PLACE) == run("show", PLACE, store="two")
+
+
+def test_a_removed_value_is_gone_on_both(folder: Path) -> None:
+    """The first device says that the other one may still have it."""
+    joined()
+    run("forget", PLACE, "city", "--purge", "--yes")
+
+    assert "may still have what was removed" in run("sync", "shared")
+    run("sync", "shared", store="two")
+    assert "may still have" not in run("sync", "shared")
+    assert "Busan" not in run("history", PLACE, "city", store="two", code=ExitCode.NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given", "code", "message"),
+    [
+        ([], "", ExitCode.KEY, "--new on the first device"),
+        (["--new", "--join"], "", ExitCode.USAGE, "--join asks"),
+        (["--join"], "no phrase\n", ExitCode.USAGE, "9 words"),
+    ],
+)
+def test_what_is_missing_is_named(
+    folder: Path, arguments: list[str], given: str, code: int, message: str
+) -> None:
+    assert message in run("sync", "shared", *arguments, given=given, code=code)
+    assert list(folder.iterdir()) == []
+
+
+def test_a_missing_folder_is_an_error(folder: Path) -> None:
+    """A drive that is not mounted is no empty memory."""
+    assert "create it, or mount it" in run("sync", "elsewhere", "--new", code=ExitCode.FAILED)
+
+
+def test_a_damaged_file_gives_an_exit_code(folder: Path) -> None:
+    joined()
+    for path in folder.iterdir():
+        path.write_bytes(path.read_bytes()[:-9])
+
+    assert "missing or changed" in run("sync", "shared", code=ExitCode.DAMAGED)
+    assert "Busan" in run("show", PLACE)

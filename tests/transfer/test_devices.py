@@ -1,0 +1,494 @@
+"""One memory on several devices over a shared folder, compared with what each of them did."""
+
+import os
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from factmem import FactType, LocalFileMemoryProvider, MemoryScope, MemorySubject
+from factmem._concurrency.file_lock import try_lock
+from factmem.encryption.key import Key
+from factmem.errors import StoreBusyError
+from factmem.ledger.entries import Entry
+from factmem.models.facts import Concept, FactState, MultipleFacts, SingleFact
+from factmem.models.places import Place
+from factmem.providers.store import FactStore
+from factmem.transfer._device_files import SealedFiles
+from factmem.transfer.devices import SyncReport, key_of_phrase, new_phrase, sync_devices
+from tests.properties import examples
+
+HISTORIES = int(os.environ.get("HISTORIES", examples(12)))
+"""The random histories; `HISTORIES=3000` looks harder."""
+
+CITY = Concept("city", "Where the user lives")
+PETS = Concept("pets", "The pets", FactType.MULTIPLE)
+USER = MemorySubject("user", "The user", 1, per_entity=True)
+APP = MemoryScope.Product("app")
+PLACES = [Place(APP, USER.of(name)) for name in ("alice", "bob")]
+ALICE = PLACES[0]
+
+
+class Clock:
+    """One clock of all devices, which often stands still."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@dataclass
+class Device:
+    """A device, with its store and what it keeps of the folder."""
+
+    name: str
+    store: FactStore
+    folder: Path
+    state: Path
+    key: Key
+    clock: Clock
+
+    async def sync(self, **options: Any) -> SyncReport:
+        return await sync_devices(
+            self.store, self.folder, key=self.key, state=self.state, clock=self.clock, **options
+        )
+
+    async def entries(self) -> list[list[Entry]]:
+        return [await self.store.entries(place.subject, place.scope) for place in PLACES]
+
+
+@dataclass
+class World:
+    """Some devices that share a folder."""
+
+    root: Path
+    stack: AsyncExitStack
+    clock: Clock = field(default_factory=Clock)
+    key: Key = field(default_factory=lambda: key_of_phrase(new_phrase()))
+    devices: list[Device] = field(default_factory=list)
+
+    async def add(self, name: str = "") -> Device:
+        name = name or f"device-{len(self.devices)}"
+        folder = self.root / "shared"
+        folder.mkdir(exist_ok=True)
+        provider = LocalFileMemoryProvider(self.root / name, clock=self.clock)
+        store = await self.stack.enter_async_context(provider)
+        device = Device(name, store, folder, self.root / f"{name}.sync", self.key, self.clock)
+        self.devices.append(device)
+        return device
+
+    @property
+    def files(self) -> list[Path]:
+        return sorted((self.root / "shared").iterdir())
+
+    def opened(self, key: Key | None = None) -> bytes:
+        """Return the content of all files of the folder."""
+        files = SealedFiles(self.root / "shared", key or self.key)
+        return b"".join(files.read(path.name)[1] for path in self.files)
+
+    async def settle(self) -> None:
+        """Sync all devices until nothing is left to do."""
+        for _ in range(6):
+            before = [path.name for path in self.files]
+            reports = [await device.sync() for device in self.devices]
+            assert not any(report.problems for report in reports), reports
+            if before == [path.name for path in self.files]:
+                return
+        raise AssertionError("the devices never come to rest")
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> Any:
+    async with AsyncExitStack() as stack:
+        yield World(tmp_path, stack)
+
+
+class History:
+    """Random operations on the devices of a world."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self.world = world
+        self.chance = Random(seed)
+        self.made = 0
+        self.removed: dict[str, datetime] = {}
+        """When each value was purged or erased."""
+        self.said: dict[str, datetime] = {}
+        """When each value was saved last."""
+
+    def value(self) -> str:
+        self.made += 1
+        return f"canary{self.made:04}x"
+
+    async def step(self) -> None:
+        chance, clock = self.chance, self.world.clock
+        clock.now += timedelta(seconds=chance.choice([0, 0, 1, 60]))
+        device, place = chance.choice(self.world.devices), chance.choice(PLACES)
+        where: Any = (place.subject, place.scope)
+        match chance.choice("ssssmmmrfpPeyyyy"):
+            case "s":
+                await self._save(device, SingleFact(CITY, self.value(), **self._times()), where)
+            case "m":
+                values = [self.value() for _ in range(chance.randint(1, 3))]
+                state = chance.choice([FactState.STATED, FactState.PROPOSED, FactState.CONFIRMED])
+                fact = MultipleFacts(PETS, values, state=state, **self._times())
+                await self._save(device, fact, where)
+            case "r":  # say again what another device may have removed
+                if pets := await device.store.load(PETS, *where):
+                    again = chance.choice(pets).values[0]
+                    await self._save(device, MultipleFacts(PETS, [str(again)]), where)
+            case "f" | "p" | "P" as kind:
+                concept: Any = chance.choice([CITY, PETS])
+                known = await device.store.load(concept, *where)
+                values = [str(value) for fact in known for value in fact.values]
+                purge: Any = {"f": False, "p": True, "P": "quotes"}[kind]
+                if values and (value := chance.choice(values)):
+                    await device.store.forget(*where, concept=concept, value=value, purge=purge)
+                    if purge:
+                        self.removed[value] = clock.now
+            case "e":
+                held = str(await device.store.entries(*where))
+                await device.store.erase(*where)
+                gone = [value for value in self.said if value in held]
+                self.removed |= dict.fromkeys(gone, clock.now)
+            case _:
+                await device.sync()
+
+    def _times(self) -> dict[str, Any]:
+        back = timedelta(seconds=self.chance.choice([0, 0, 30, 3600]))
+        return {"timestamp": self.world.clock.now - back}
+
+    async def _save(self, device: Device, fact: Any, where: Any) -> None:
+        await device.store.save(fact, *where)
+        self.said |= dict.fromkeys(map(str, fact.values), self.world.clock.now)
+
+
+async def differences(world: World, seed: int) -> list[str]:
+    """Return what is wrong after a random history whose devices have all synced."""
+    history = History(world, seed)
+    for _ in range(history.chance.randint(2, 5)):
+        await world.add()
+    for _ in range(history.chance.randint(5, 30)):
+        await history.step()
+    world.clock.now += timedelta(seconds=1)
+    await world.settle()
+    first, *others = [await device.entries() for device in world.devices]
+    wrong = [f"{seed}: device {n} differs" for n, each in enumerate(others, 1) if each != first]
+    # What was said after its removal, on a device that did not know of it, is a new statement.
+    gone = [value for value, at in history.removed.items() if history.said[value] < at]
+    stores = b"".join(
+        path.read_bytes()
+        for device in world.devices
+        for path in (world.root / device.name).glob("*")
+    )
+    folder = world.opened()
+    wrong += [
+        f"{seed}: {value} is left in the folder" for value in gone if value.encode() in folder
+    ]
+    wrong += [f"{seed}: {value} is left in a store" for value in gone if value.encode() in stores]
+    return wrong
+
+
+@pytest.mark.parametrize("part", range(4))
+async def test_devices_converge(part: int, tmp_path: Path) -> None:
+    """Whatever they did and whenever they synced; removed values are nowhere."""
+    wrong: list[str] = []
+    for seed in range(part, HISTORIES, 4):
+        async with AsyncExitStack() as stack:
+            root = tmp_path / str(seed)
+            root.mkdir()
+            wrong += await differences(World(root, stack), seed)
+
+    assert not wrong, f"{len(wrong)} in {HISTORIES} histories, the first: {wrong[0]}"
+
+
+async def test_two_devices_have_one_memory(world: World) -> None:
+    one, other = await world.add(), await world.add()
+    await one.store.save(SingleFact(CITY, "Busan"), ALICE.subject, ALICE.scope)
+
+    sent, received = await one.sync(), await other.sync()
+
+    (fact,) = await other.store.load(CITY, ALICE.subject, ALICE.scope)
+    assert (fact.value, sent.sent, received.received, received.devices) == ("Busan", 1, 1, 2)
+
+
+async def test_a_sync_without_changes_writes_nothing(world: World) -> None:
+    one, other = await world.add(), await world.add()
+    await one.store.save(SingleFact(CITY, "Busan"), ALICE.subject, ALICE.scope)
+    await world.settle()
+    before = [(path.name, path.stat().st_mtime_ns) for path in world.files]
+
+    reports = [await device.sync() for device in (one, other, one)]
+
+    assert [(each.sent, each.received, each.problems) for each in reports] == [(0, 0, ())] * 3
+    assert [(path.name, path.stat().st_mtime_ns) for path in world.files] == before
+
+
+async def test_a_dry_run_writes_nothing(world: World) -> None:
+    one = await world.add()
+    await one.store.save(SingleFact(CITY, "Busan"), ALICE.subject, ALICE.scope)
+
+    assert (await one.sync(dry_run=True)).sent == 1
+    assert world.files == []
+    assert (await one.sync()).sent == 1
+
+
+async def test_the_folder_tells_no_words(world: World) -> None:
+    """Neither names nor contents, and sizes in steps only."""
+    one, other = await world.add("laptop-of-canary"), await world.add()
+    canaries = [f"canary{n}" for n in range(14)]
+    place = Place(MemoryScope.Product(canaries[0]), USER.of(canaries[1]))
+    fact = SingleFact(
+        Concept(canaries[2], canaries[3]), canaries[4], metadata={canaries[5]: canaries[6]}
+    )
+    await one.store.save(fact, place.subject, place.scope)
+    await one.store.save(SingleFact(CITY, canaries[7]), place.subject, place.scope)
+    await one.store.forget(place.subject, place.scope, concept=CITY)
+    await one.sync()
+    await other.sync()
+
+    everything = b"".join(path.name.encode() + path.read_bytes() for path in world.files)
+    assert b"canary" not in everything
+    assert all((path.stat().st_size - 43) % 4096 == 0 for path in world.files)
+    assert await other.store.load_all(place.subject, place.scope) != []
+
+
+async def test_a_purged_value_leaves_all_devices_and_the_folder(world: World) -> None:
+    """The device that purged says who may still have it."""
+    one, other = await world.add(), await world.add()
+    where: Any = (ALICE.subject, ALICE.scope)
+    await one.store.save(SingleFact(CITY, "canary"), *where)
+    await world.settle()
+    world.clock.now += timedelta(hours=1)
+    await one.store.forget(*where, concept=CITY, value="canary", purge=True)
+
+    first = await one.sync()
+
+    assert [at for _, at in first.behind] == [datetime(2026, 1, 1, tzinfo=UTC)]
+    assert b"canary" not in world.opened()
+    await other.sync()
+    assert (await one.sync()).behind == ()
+    assert b"canary" not in world.opened()
+    assert "canary" not in str([await other.entries(), await one.entries()])
+
+
+async def test_an_erased_place_is_erased_on_all_devices(world: World) -> None:
+    """What another device has recorded since then stays, whoever syncs first."""
+    one, other, late = await world.add(), await world.add(), await world.add()
+    where: Any = (ALICE.subject, ALICE.scope)
+    await one.store.save(SingleFact(CITY, "canary"), *where)
+    await world.settle()
+    world.clock.now += timedelta(hours=1)
+    await one.store.erase(*where)
+    world.clock.now += timedelta(hours=1)
+    await late.store.save(SingleFact(CITY, "Busan", timestamp=world.clock.now), *where)
+
+    assert (await one.sync()).erased == 0
+    assert (await other.sync()).erased == 1
+    await world.settle()
+
+    for device in world.devices:
+        assert [fact.values for fact in await device.store.load_all(*where)] == [("Busan",)]
+    assert b"canary" not in world.opened()
+
+
+async def test_a_restored_store_gets_back_what_it_had_published(world: World) -> None:
+    """Its files are read before they are replaced: nobody else may have read them yet."""
+    one = await world.add("one")
+    where: Any = (ALICE.subject, ALICE.scope)
+    await one.store.save(SingleFact(CITY, "Busan", timestamp=world.clock.now), *where)
+    await one.sync()
+    older = await one.store.entries(*where)
+    world.clock.now += timedelta(hours=1)
+    await one.store.save(SingleFact(CITY, "Seoul", timestamp=world.clock.now), *where)
+    await one.sync()
+    backup = await world.add("older")
+    backup.state = one.state
+    await backup.store.replay(older, *where)
+    world.devices.remove(one)
+
+    await backup.sync()
+
+    (fact,) = await backup.store.load(CITY, *where)
+    assert fact.value == "Seoul"
+
+
+async def test_a_device_that_lost_its_state_loses_and_doubles_nothing(world: World) -> None:
+    one, other = await world.add(), await world.add()
+    where: Any = (ALICE.subject, ALICE.scope)
+    await one.store.save(SingleFact(CITY, "Busan"), *where)
+    await world.settle()
+    (one.state / "state.json").write_bytes(b"not a state")
+    await one.store.save(SingleFact(CITY, "Seoul"), *where)
+
+    await world.settle()
+
+    assert await one.entries() == await other.entries()
+    assert len((await one.entries())[0]) == 2
+
+
+@pytest.mark.parametrize("what", ["remove", "remove all", "cut", "flip", "rename", "foreign"])
+async def test_a_damaged_folder_is_reported_and_loses_nothing(world: World, what: str) -> None:
+    """Whoever has no key can make a device do more work, and no more than that."""
+    one, other = await world.add(), await world.add()
+    where: Any = (ALICE.subject, ALICE.scope)
+    for city in ("Busan", "Seoul", "Jeju"):
+        world.clock.now += timedelta(seconds=1)
+        await one.store.save(SingleFact(CITY, city, timestamp=world.clock.now), *where)
+        await one.sync()
+    await other.sync()
+    late = await world.add()
+    damage(world.files, what)
+
+    problems = [(await device.sync()).problems for device in (late, one, other)]
+    await late.sync()
+    for device in (one, other, late):
+        await device.sync()
+
+    assert any(problems)
+    assert await one.entries() == await other.entries() == await late.entries()
+    assert len((await late.entries())[0]) == 3
+
+
+def damage(files: list[Path], what: str) -> None:
+    """Change the folder as one without the key can."""
+    first, *rest = files
+    match what:
+        case "remove":
+            first.unlink()
+        case "remove all":
+            for path in files:
+                path.unlink()
+        case "cut":
+            first.write_bytes(first.read_bytes()[:-100])
+        case "flip":
+            data = bytearray(first.read_bytes())
+            data[len(data) // 2] ^= 1
+            first.write_bytes(data)
+        case "rename":
+            name = first.name
+            first.rename(first.with_name("x"))
+            rest[0].rename(first.with_name(name))
+            first.with_name("x").rename(rest[0])
+        case _:
+            first.with_name("0123456789abcdef-00000001-01234567.factmem").write_bytes(b"x" * 99)
+            first.with_name("a copy in conflict.factmem").write_bytes(first.read_bytes())
+
+
+async def test_a_new_key_excludes_a_removed_device(world: World) -> None:
+    """It reads nothing of what comes, and nothing that it writes is taken."""
+    one, other, removed = await world.add(), await world.add(), await world.add()
+    where: Any = (ALICE.subject, ALICE.scope)
+    await one.store.save(SingleFact(CITY, "Busan"), *where)
+    await world.settle()
+    key = Key.generate()
+    for device in (one, other):
+        device.key = key
+        await device.sync()
+    await one.store.save(SingleFact(CITY, "Seoul"), *where)
+    await removed.store.save(SingleFact(CITY, "forged"), *where)
+
+    reports = [await device.sync() for device in (removed, one, other, one)]
+
+    assert any("cannot be opened" in problem for problem in reports[-1].problems)
+    assert "forged" not in str([await one.entries(), await other.entries()])
+    assert "Seoul" not in str(await removed.entries())
+    assert await one.entries() == await other.entries()
+
+
+class Killed(BaseException):
+    """Ends a sync as a kill does."""
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_a_killed_sync_loses_and_doubles_nothing(
+    world: World, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At any change of a folder: before and after each rename and removal."""
+    history, chance, left = History(world, seed), Random(seed), [10**9]
+
+    def killing(call: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*args: Any, **kwargs: Any) -> Any:
+            if "factmem" in str(args[-1]) or "state.json" in str(args[-1]):
+                left[0] -= 1
+                if left[0] < 0:
+                    raise Killed
+            return call(*args, **kwargs)
+
+        return called
+
+    monkeypatch.setattr(os, "replace", killing(os.replace))
+    monkeypatch.setattr(os, "unlink", killing(os.unlink))
+    for _ in range(3):
+        await world.add()
+    kills = 0
+    for _ in range(30):
+        left[0] = chance.randint(0, 3)
+        try:
+            await chance.choice(world.devices).sync()
+        except Killed:
+            kills += 1
+        left[0] = 10**9
+        await history.step()
+    for device in world.devices:  # files of a kill are folded, and told as such
+        await device.sync()
+
+    await world.settle()
+
+    first, *others = [await device.entries() for device in world.devices]
+    assert kills
+    assert all(each == first for each in others)
+
+
+async def test_only_one_sync_of_a_device_runs(world: World) -> None:
+    one = await world.add()
+    one.state.mkdir()
+    fd = os.open(one.state / "lock", os.O_RDWR | os.O_CREAT)
+    try_lock(fd)
+
+    with pytest.raises(StoreBusyError, match="another sync"):
+        await one.sync()
+    os.close(fd)
+
+
+async def test_a_clock_that_is_ahead_is_reported(world: World) -> None:
+    """Its entries are taken when that time has come."""
+    one, other = await world.add(), await world.add()
+    world.clock.now = datetime.now(UTC) + timedelta(hours=1)
+    await one.store.save(SingleFact(CITY, "Busan"), ALICE.subject, ALICE.scope)
+    await one.sync()
+
+    report = await other.sync()
+
+    assert "a clock may be wrong" in str(report.problems)
+    assert await other.entries() == [[], []]
+
+
+class TestPhrase:
+    def test_it_is_nine_words_and_makes_one_key(self) -> None:
+        phrase = new_phrase()
+
+        assert [len(word) for word in phrase.split()] == [5] * 9
+        assert key_of_phrase(phrase) == key_of_phrase(f"  {phrase.upper()}\n")
+        assert phrase != new_phrase()
+
+    def test_a_mistyped_word_is_noticed(self) -> None:
+        """And the error does not repeat it."""
+        words = new_phrase().split()
+        for at, word in enumerate(words):
+            other = "bobab" if word != "bobab" else "dodad"
+            wrong = [*words[:at], other, *words[at + 1 :]]
+            with pytest.raises(ValueError, match=r"mistyped") as caught:
+                key_of_phrase(" ".join(wrong))
+            assert other not in str(caught.value)
+
+    @pytest.mark.parametrize("text", ["", "one two", "lusab " * 8, "aaaaa " * 9])
+    def test_another_text_is_no_phrase(self, text: str) -> None:
+        with pytest.raises(ValueError, match="9 words"):
+            key_of_phrase(text)

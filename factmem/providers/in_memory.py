@@ -1,28 +1,12 @@
 """A store in memory, for tests and short-lived agents: an SQLite database without a file."""
 
-import sqlite3
-import threading
-from collections.abc import Callable
-from contextlib import closing
-from typing import TypeVar
-
 from factmem.models.when import TimeProvider, system_clock
 from factmem.providers._backend import StoreClock
-from factmem.providers._sql.conversations import StoredConversations
-from factmem.providers._sql.database import View
-from factmem.providers._sql.session import Session
-from factmem.providers._sql.stored_places import StoredPlaces
-from factmem.providers._sql.stores import Opening
-from factmem.providers._sqlite import session as schema
-from factmem.providers._sqlite.session import SqliteSession
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.results import PlaceLimit
 from factmem.providers.store import FactStore
 
 __all__ = ["InMemoryProvider"]
-
-
-R = TypeVar("R")
 
 
 class InMemoryProvider(FactStore):
@@ -41,75 +25,12 @@ class InMemoryProvider(FactStore):
     def __init__(
         self, *, clock: TimeProvider = system_clock, limit: PlaceLimit | None = None
     ) -> None:
-        places = StoredPlaces(Opening("default", None, MemoryDatabase()), StoreClock(clock))
+        # Here, as a memory over another store needs no database.
+        from factmem.providers._memory_database import memory_places
+        from factmem.providers._sql.conversations import StoredConversations
+
+        places = memory_places(StoreClock(clock))
         super().__init__(places, limit)
         self._conversations = ConversationStore(
             StoredConversations(places), places, self._enter_place, limit
         )
-
-
-class MemoryDatabase:
-    """A database in memory, which is created by the first write."""
-
-    has_checksums = True
-    has_one_store = True
-    version = schema.VERSION
-    warm_places = 10_000
-    is_inline = True
-    shares_reads = False
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self.db: sqlite3.Connection | None = None
-
-    def where(self, session: Session) -> str:
-        """See `Database.where`: nowhere."""
-        return ""
-
-    def are_there(self, session: Session) -> bool:
-        """See `Database.are_there`."""
-        return not session.is_empty
-
-    def make(self, session: Session) -> None:
-        """See `Database.make`."""
-        assert isinstance(session, SqliteSession)  # noqa: S101 - the only session of this dialect
-        session.create()
-
-    def _create(self) -> sqlite3.Connection:
-        self.db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        schema.create(self.db)
-        return self.db
-
-    def read(self, work: Callable[[Session, int], R]) -> R:
-        """See `Database.read`."""
-        with self._lock:
-            return work(SqliteSession(self.db, self._create), 0)
-
-    write = forget = write_soon = read
-
-    def is_current(self, view: View, key: Callable[[], bytes | None]) -> bool:
-        """See `Database.is_current`: each call is a checkpoint, so that a loop of loads lets others run."""
-        return False
-
-    def has_extents(self, key: bytes, known: dict[bytes, tuple[int, ...]]) -> bool:
-        """See `Database.has_extents`."""
-        return False
-
-    def finish_erasure(self) -> bool:
-        """See `Database.finish_erasure`: there are no copies."""
-        return False
-
-    def rest(self, is_wanted: Callable[[], bool]) -> None:
-        """See `Database.rest`: nothing waits."""
-
-    def start_afresh(self) -> None:
-        """See `Database.start_afresh`: a child has its own memory."""
-        self._lock = threading.RLock()
-
-    def close(self) -> None:
-        """See `Database.close`."""
-        if self.db is not None:
-            with self._lock, closing(self.db):
-                self.db = None
-
-    __del__ = close

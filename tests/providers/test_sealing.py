@@ -10,8 +10,9 @@ from factmem.encryption._ring import KeyRing
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.errors import TamperedError
-from factmem.providers._sql import sealing
-from factmem.providers._sql.sealing import NO_TAG, RingSealing, _CheckedLines
+from factmem.providers._sql import sealed
+from factmem.providers._sql.sealed import RingSealing
+from factmem.providers._sql.sealing import NO_TAG, _CheckedLines
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
 from factmem.testing._facts import AGENT, PERSON, languages, theme
@@ -41,7 +42,7 @@ def test_no_nonce_repeats(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
         def open(self, nonce: bytes, sealed: bytes, aad: bytes) -> bytes:
             return os.urandom(32)
 
-    monkeypatch.setattr(sealing, "Aead", Recorder)
+    monkeypatch.setattr(sealed, "Aead", Recorder)
     ring = RingSealing(STORE, KeyRing.new("default"))
     sealer = ring.sealer(PLACE, ring.new_data_key(PLACE))
     nonces.clear()

@@ -19,7 +19,7 @@ from factmem.encryption.aes256gcm import Encryption, KeySlot
 from factmem.encryption.key_file import RenewableEncryption
 from factmem.errors import WrongKeyError
 from factmem.providers._sql import session as sql
-from factmem.providers._sql.sealing import RingSealing
+from factmem.providers._sql.sealed import RingSealing
 from factmem.providers._sql.session import Session
 from factmem.providers._sql.stored_places import Progress, StoredPlaces
 from factmem.providers._sql.stores import StoreRow

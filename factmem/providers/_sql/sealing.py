@@ -1,23 +1,10 @@
-"""Keys of places and the form of their lines: plain, with a checksum, or sealed under a data key.
+"""Keys of places and the form of their lines: plain, with a checksum, or sealed (`sealed.py`).
 
-    Opening      reads the store's row and creates one `Sealing` for the store
-    PlaceReader  caches one `Sealer` for each place and opens the lines that it reads
-    PlaceWriter  seals the lines that it appends
-
-The keys of a sealed store:
-
-    ring (in the key slots of the store's row, wrapped by the user's Encryption)
-      └─ data key of a place, wrapped in its row
-           ├─ names of the place
-           ├─ lines, each bound to its place, number and time, and to the tag of the line before
-           └─ tail of the row: the last line's tag, bound to the numbers of the row
-
-Removed, swapped, moved and changed lines do not verify. Only an anchor detects that all of a place
-was put back to an older copy.
+Opening      reads the store's row and creates one `Sealing` for the store
+PlaceReader  caches one `Sealer` for each place and opens the lines that it reads
+PlaceWriter  seals the lines that it appends
 """
 
-import hmac
-import os
 import struct
 from hashlib import sha256
 from typing import NamedTuple
@@ -25,18 +12,10 @@ from zlib import crc32
 
 import orjson
 
-from factmem.encryption._ciphers import NONCE_BYTES, TAG_BYTES, Aead
-from factmem.encryption._ring import KeyRing
-from factmem.errors import CorruptJournalError, TamperedError
+from factmem.errors import CorruptJournalError
 from factmem.models.places import Identity
 
-_PAD = 64
-"""Sizes are rounded up to this many bytes, so that they reveal less."""
-
-_LEAST_STEP = 4096
-"""Indexes are rounded up to four sizes per doubling: their size would reveal the number of facts."""
-
-NO_TAG = bytes(TAG_BYTES)
+NO_TAG = bytes(16)
 """What the first line follows."""
 
 
@@ -65,7 +44,7 @@ class Counters(NamedTuple):
 
 def time_in(tail: bytes) -> int:
     """Return the time in a tail that is not verified: a save may have moved that of the row."""
-    return int.from_bytes(tail[TAG_BYTES : TAG_BYTES + 8], "big", signed=True)
+    return int.from_bytes(tail[len(NO_TAG) : len(NO_TAG) + 8], "big", signed=True)
 
 
 class UnknownGenerationError(Exception):
@@ -134,7 +113,7 @@ class Sealer:
 
 
 _SUM = struct.Struct(">qq")
-_COUNTERS = struct.Struct(">qqqqqq")
+COUNTERS = struct.Struct(">qqqqqq")
 _SUM_END = len(b'{"sum":"00000000"')
 
 
@@ -162,7 +141,7 @@ class _CheckedLines(Sealer):
         return b"{" + rest.removeprefix(b",")
 
     def tail(self, counters: Counters, tag: bytes) -> bytes:
-        numbers = _COUNTERS.pack(*counters.extent, *counters[1:])
+        numbers = COUNTERS.pack(*counters.extent, *counters[1:])
         return tag + numbers[-16:-8] + crc32(numbers, self._seed).to_bytes(4, "big")
 
     def check_tail(self, counters: Counters, tag: bytes, tail: bytes | None) -> None:
@@ -198,7 +177,7 @@ class Sealing:
 
     def key(self, kind: str, names: tuple[str | None, ...]) -> bytes:
         """Return the key of a place, a subject or a scope: 16 bytes."""
-        return sha256(_named(kind, self._store, names)).digest()[:16]
+        return sha256(named(kind, self._store, names)).digest()[:16]
 
     def new_data_key(self, place: bytes) -> bytes | None:
         """Return a wrapped data key for a new place; None where nothing is sealed."""
@@ -214,133 +193,5 @@ class Sealing:
         return _CheckedLines(place) if self._has_checksums else self._lines
 
 
-class RingSealing(Sealing):
-    """Everything but numbers, times and sizes is secret.
-
-    Args:
-        store: The id of the store, in hex.
-        ring: Its keys.
-    """
-
-    def __init__(self, store: str, ring: KeyRing) -> None:
-        super().__init__(store)
-        self._ring = ring
-        self.generation = ring.generation
-
-    def key(self, kind: str, names: tuple[str | None, ...]) -> bytes:
-        """See `Sealing.key`."""
-        text = _named(kind, self._store, names)
-        return hmac.new(self._ring.names, text, sha256).digest()[:16]
-
-    def new_data_key(self, place: bytes) -> bytes | None:
-        """See `Sealing.new_data_key`."""
-        return self._wrapped(place, os.urandom(32))
-
-    def rewrapped(self, place: bytes, data_key: bytes) -> bytes:
-        """Return a data key as the current generation wraps it."""
-        return self._wrapped(place, self._unwrapped(place, data_key))
-
-    def sealer(self, place: bytes, data_key: bytes | None) -> Sealer:
-        """See `Sealing.sealer`."""
-        if data_key is None:
-            raise TamperedError(
-                "A place of an encrypted store has no data key: its row was changed"
-            )
-        return _SealedLines(place, self._unwrapped(place, data_key))
-
-    def _wrapped(self, place: bytes, key: bytes) -> bytes:
-        head, nonce = struct.pack(">I", self.generation), os.urandom(NONCE_BYTES)
-        aead = Aead(self._ring.generations[self.generation])
-        return head + nonce + aead.seal(nonce, key, self._bound(place, head))
-
-    def _unwrapped(self, place: bytes, data_key: bytes) -> bytes:
-        head, nonce, sealed = data_key[:4], data_key[4 : 4 + NONCE_BYTES], data_key[16:]
-        key = self._ring.generations.get(int.from_bytes(head, "big"))
-        if key is None:
-            raise UnknownGenerationError
-        try:
-            return Aead(key).open(nonce, sealed, self._bound(place, head))
-        except ValueError:
-            raise TamperedError(
-                "The data key of a place does not verify: its row was changed or moved. Restore "
-                "it from a backup"
-            ) from None
-
-    def _bound(self, place: bytes, head: bytes) -> bytes:
-        return b"factmem/sql/1/key\0" + self._store + place + head
-
-
-class _SealedLines(Sealer):
-    def __init__(self, place: bytes, key: bytes) -> None:
-        self._aead = Aead(key)
-        self._place = place
-        self._mac_key = hmac.new(key, b"factmem/sql/1/tail", sha256).digest()
-
-    def seal(self, number: int, at: int, previous: bytes, line: bytes) -> bytes:
-        return self._sealed(line + b" " * (-len(line) % _PAD), self._bound(number, at, previous))
-
-    def open(self, number: int, at: int, previous: bytes, stored: bytes) -> bytes:
-        try:
-            return self._opened(stored, self._bound(number, at, previous)).rstrip(b" ")
-        except ValueError:
-            raise TamperedError(
-                f"Entry {number} of a place does not verify: it, or the one before it, was "
-                f"changed, moved or removed. Restore the place from a backup"
-            ) from None
-
-    def tag(self, stored: bytes) -> bytes:
-        return stored[-TAG_BYTES:]
-
-    def tail(self, counters: Counters, tag: bytes) -> bytes:
-        numbers = _COUNTERS.pack(*counters.extent, *counters[1:])
-        check = hmac.new(self._mac_key, self._place + numbers + tag, sha256).digest()[:16]
-        return tag + numbers[-16:-8] + check
-
-    def check_tail(self, counters: Counters, tag: bytes, tail: bytes | None) -> None:
-        if not hmac.compare_digest(self.tail(counters, tag), tail or b""):
-            raise TamperedError(
-                f"A place does not end with entry {counters.extent.last} as its row says: entries were "
-                f"removed, or the row was changed. Restore the place from a backup"
-            )
-
-    def seal_names(self, identity: Identity) -> bytes:
-        names = orjson.dumps(identity)
-        return self._sealed(names + b" " * (-len(names) % _PAD), b"names" + self._place)
-
-    def open_names(self, stored: bytes) -> Identity:
-        try:
-            opened = orjson.loads(self._opened(stored, b"names" + self._place))
-        except ValueError:
-            raise TamperedError(
-                "The names of a place do not verify: its row was changed or moved. Restore it "
-                "from a backup"
-            ) from None
-        kind, scope, subject, entity = opened
-        return kind, scope, subject, entity
-
-    def seal_index(self, index: bytes) -> bytes:
-        data = len(index).to_bytes(8, "big") + index
-        step = max(1 << len(data).bit_length() - 3, _LEAST_STEP)
-        return self._sealed(data + bytes(-len(data) % step), b"index" + self._place)
-
-    def open_index(self, stored: bytes) -> bytes | None:
-        try:
-            data = self._opened(stored, b"index" + self._place)
-        except ValueError:
-            return None
-        return data[8 : 8 + int.from_bytes(data[:8], "big")]
-
-    def _sealed(self, data: bytes, bound: bytes) -> bytes:
-        nonce = os.urandom(NONCE_BYTES)
-        return nonce + self._aead.seal(nonce, data, bound)
-
-    def _opened(self, stored: bytes, bound: bytes) -> bytes:
-        sealed = memoryview(stored)[NONCE_BYTES:]  # not copied: a line may have 100 KB
-        return self._aead.open(stored[:NONCE_BYTES], sealed, bound)
-
-    def _bound(self, number: int, at: int, previous: bytes) -> bytes:
-        return b"line\0" + self._place + struct.pack(">qq", number, at) + previous
-
-
-def _named(kind: str, store: bytes, names: tuple[str | None, ...]) -> bytes:
+def named(kind: str, store: bytes, names: tuple[str | None, ...]) -> bytes:
     return kind.encode() + b"\0" + store + orjson.dumps(names)

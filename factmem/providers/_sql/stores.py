@@ -9,12 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from logging import INFO, getLogger
 from secrets import token_hex
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import orjson
 
-from factmem.encryption._ring import KeyRing
-from factmem.encryption.aes256gcm import Encryption, KeySlot
 from factmem.errors import (
     CorruptJournalError,
     KeyRequiredError,
@@ -25,8 +23,12 @@ from factmem.errors import (
 from factmem.ledger.entries import Entry
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.database import Database
-from factmem.providers._sql.sealing import RingSealing, Sealing
+from factmem.providers._sql.sealing import Sealing
 from factmem.providers._sql.session import Session
+
+if TYPE_CHECKING:
+    from factmem.encryption._ring import KeyRing
+    from factmem.encryption.aes256gcm import Encryption, KeySlot
 
 PLAIN, SEALED = "plain", "aes-256-gcm"
 
@@ -57,7 +59,7 @@ class StoreRow:
     number: int
     id: str
     mode: str
-    slots: list[KeySlot]
+    slots: "list[KeySlot]"
     generation: int
     anchors: int
 
@@ -83,7 +85,7 @@ class Opening:
     def __init__(
         self,
         name: str,
-        encryption: Encryption | None,
+        encryption: "Encryption | None",
         database: Database,
         *,
         must_exist: bool = False,
@@ -218,7 +220,7 @@ class Opening:
             ) from None
         return StoreRow(number, store_id, mode, found, generation, anchors)
 
-    def ring(self, row: StoreRow) -> tuple[KeyRing, str]:
+    def ring(self, row: StoreRow) -> "tuple[KeyRing, str]":
         """Return the key ring of a sealed store, and the id of the slot that it was in."""
         if self.encryption is None:
             raise KeyRequiredError(
@@ -232,6 +234,8 @@ class Opening:
             if coming is None:
                 raise
             unwrapped = coming.unwrap(row.slots, row.id)
+        from factmem.encryption._ring import KeyRing
+
         ring = KeyRing.load(unwrapped.ring)
         if ring.store != self.name:
             raise TamperedError(
@@ -249,6 +253,8 @@ class Opening:
         if row is None:
             return None
         if row.mode == SEALED:
+            from factmem.providers._sql.sealed import RingSealing  # plain stores need no cipher
+
             sealing: Sealing = RingSealing(row.id, self.ring(row)[0])
         elif self.encryption is not None:
             raise TamperedError(
@@ -272,6 +278,8 @@ class Opening:
         made = token_hex(16)
         if self.encryption is None:
             return made, PLAIN, "[]"
+        from factmem.encryption._ring import KeyRing
+
         slot = self.encryption.wrap(KeyRing.new(self.name).dump(), made)
         return made, SEALED, orjson.dumps([slot]).decode()
 

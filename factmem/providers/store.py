@@ -44,7 +44,6 @@ from factmem.providers._definitions import begun, define, definitions_in
 from factmem.providers._description import described, phrase_of
 from factmem.providers._forgetting import Forgetting, erased_again
 from factmem.providers._limits import check_fitting, check_room
-from factmem.providers._watching import watched
 from factmem.providers._wording import ARGUMENTS, NAMES
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.results import (
@@ -668,6 +667,8 @@ class FactStore:
             since: Changes from this time on are new; by default those after the first look.
             concepts: The concepts whose value types are known.
         """
+        from factmem.providers._watching import watched  # few programs watch
+
         return watched(self, places, since=since, concepts=concepts)
 
     async def changes(

@@ -22,7 +22,7 @@ from typing_extensions import TypedDict, TypeVar
 from factmem._arguments import expect, expect_all, expect_within
 from factmem.errors import InputValueError, PlaceFullError
 from factmem.ledger._items import Condition, values_of
-from factmem.ledger.entries import StoredFact
+from factmem.ledger.entries import RetractedValue, StoredFact
 from factmem.ledger.ledger import Ledger
 from factmem.models._checked import checked_concept, checked_concepts
 from factmem.models._display import Displayed
@@ -208,6 +208,27 @@ class Learned:
     """The ids of facts with a value that waits for a decision; see `FactStore.proposals`."""
     disputed: tuple[RetractedFact, ...] = ()
     """The retractions that wait for a decision, as a person confirmed their values."""
+
+
+def learned(
+    stated: Sequence[StoredFact],
+    ended: Sequence[tuple[RetractedFact, Sequence[RetractedValue]]],
+    ledger: Ledger,
+    _: str,
+) -> Learned:
+    """Return what became of statements, from the ledger that has folded them.
+
+    Args:
+        stated: The facts.
+        ended: The retractions, each with its form in the entry.
+        ledger: The ledger of the place.
+    """
+    return Learned(
+        frozenset(fact["id"] for fact in stated if ledger.is_superseded(fact)),
+        tuple(each for each, made in ended if any(map(ledger.is_refused, made))),
+        proposed=frozenset(fact["id"] for fact in stated if ledger.is_proposed(fact)),
+        disputed=tuple(each for each, made in ended if any(map(ledger.is_disputed, made))),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from anyio.lowlevel import checkpoint_if_cancelled
 from anyio.to_thread import run_sync
@@ -42,7 +42,7 @@ from factmem.providers._arguments import (
 from factmem.providers._backend import Backend, Change, ErasedSinceError, Present
 from factmem.providers._definitions import begun, define, definitions_in
 from factmem.providers._description import described, phrase_of
-from factmem.providers._forgetting import Forgetting, erased_again
+from factmem.providers._history_series import HistorySeries
 from factmem.providers._limits import check_fitting, check_room
 from factmem.providers._wording import ARGUMENTS, NAMES
 from factmem.providers.conversation_store import ConversationStore
@@ -65,6 +65,7 @@ from factmem.providers.results import (
     checked_page,
     condition_of,
     in_order,
+    learned,
 )
 
 __all__ = ["FactStore"]
@@ -76,15 +77,6 @@ R = TypeVar("R")
 
 _FEW = 1000
 """The most values of a place that is presented on the event loop, about 4 ms."""
-
-
-class _Asked(NamedTuple):
-    """The place whose history was asked for last."""
-
-    identity: Identity | None = None
-    version: str | None = None
-    histories: Histories | None = None
-    """Read when a second history of the place is asked for."""
 
 
 @guided(NAMES, arguments=ARGUMENTS, calls=("save",), closing=True)
@@ -108,7 +100,7 @@ class FactStore:
     def __init__(self, backend: Backend, limit: PlaceLimit | None = None) -> None:
         self._backend = backend
         self._is_closed = False
-        self._asked = _Asked()
+        self._series = HistorySeries()
         example = "limit=PlaceLimit(values=10_000)"
         self._limit = None if limit is None else expect(limit, PlaceLimit, "limit", example)
 
@@ -266,18 +258,15 @@ class FactStore:
         """
         checked_concept(concept)
         identity = self._enter(subject, scope)
-        asked, kept = self._asked, None
-        if asked.identity == identity:  # a series of histories of one place
-            version = await self.version(subject, scope)
-            kept = asked.histories if asked.version == version else None
-            if kept is None:
-                kept = await self._backend.entries(identity, Histories)
-                self._asked = _Asked(identity, version, kept)
-            if kept.size(concept) <= _FEW:
-                return kept.of(concept)
-            return await run_sync(kept.of, concept)
-        self._asked = _Asked(identity)
-        return await self._backend.entries(identity, lambda entries: history(entries, concept))
+        series = self._series
+        if series.identity != identity:
+            self._series = HistorySeries(identity)
+            return await self._backend.entries(identity, lambda entries: history(entries, concept))
+        version = await self.version(subject, scope)
+        if version != series.version:
+            read = await self._backend.entries(identity, Histories)
+            self._series = series = HistorySeries(identity, version, read)
+        return await series.of(concept)
 
     async def proposals(
         self,
@@ -339,6 +328,8 @@ class FactStore:
                 without `concept`, or `older_than` is naive.
             StorageError: The store failed.
         """
+        from factmem.providers._forgetting import Forgetting  # most processes forget nothing
+
         identity = self._enter(subject, scope)
         forgetting = Forgetting(condition_of(**conditions), purge)
         count = await self._backend.change(identity, forgetting.decide)
@@ -792,16 +783,9 @@ class FactStore:
             return Learned(is_erased=True)
 
         # The fold decides what the statements changed: later ones may have been there already.
-        def present(ledger: Ledger, _: str) -> Learned:
-            refused = also = list(zip(ended, records, strict=True))
-            return Learned(
-                frozenset(fact["id"] for fact in stated if ledger.is_superseded(fact)),
-                tuple(each for each, made in refused if any(map(ledger.is_refused, made))),
-                proposed=frozenset(fact["id"] for fact in stated if ledger.is_proposed(fact)),
-                disputed=tuple(each for each, made in also if any(map(ledger.is_disputed, made))),
-            )
-
-        return await self._presented(identity, present)
+        return await self._presented(
+            identity, partial(learned, stated, list(zip(ended, records, strict=True)))
+        )
 
     async def erased_at(self, subject: MemorySubject, scope: MemoryScope) -> datetime | None:
         """Return when a place with facts was last erased; None for never, or if that is unknown.
@@ -824,6 +808,8 @@ class FactStore:
         Raises:
             StorageError: The store failed. The same call continues.
         """
+        from factmem.providers._forgetting import erased_again
+
         return sum([await erased_again(self, each) for each in erased])
 
     async def is_searched(self, places: Sequence[Place], *, meaning: bool) -> bool:

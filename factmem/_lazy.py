@@ -25,7 +25,8 @@ def lazily(
     def load(name: str) -> object:
         if name not in home_of:
             text = f"module {package!r} has no attribute {name!r}"
-            if name[:1] != "_" and _is_import(sys._getframe(1)):
+            caller = sys._getframe(1)  # pyright: ignore[reportPrivateUsage] - no public name for it
+            if name[:1] != "_" and _is_import(caller):
                 # Python's own error would not say more than the name.
                 raise ImportError(f"{text}: {_found(package, name, names)}", name=package)
             raise AttributeError(text)

@@ -7,12 +7,14 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from typing_extensions import TypeVar
 
+from factmem.detection.report import DetectionReport
 from factmem.errors import FactmemError
 from factmem.llm.base import ChatModel, ChatResponse, Message, ToolDefinition
 from factmem.llm.messages import STEP_MESSAGE, dicts_of
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models._checked import checked_subjects
 from factmem.models.places import MemorySubject, ScopeChoice
+from factmem.prompt.memory_message import LoadReport
 from factmem.usage import Usage
 
 __all__ = ["AgentContext", "AgentFeature", "AgentResult", "AgentStep", "AgentTool", "FeatureError"]
@@ -58,8 +60,8 @@ class AgentTool(Protocol):
 class AgentResult:
     """The result of a run.
 
-    `text` is the answer, `messages` the conversation for the next run, `usage` the cost, and
-    `reports_of(DetectionReport)` returns the reports of features.
+    `text` is the answer, `messages` the conversation for the next run, `usage` the cost. `loading` and
+    `detection` are the reports of the memory, and `reports_of(kind)` returns all of one type.
     """
 
     text: str = field(repr=False)
@@ -76,6 +78,16 @@ class AgentResult:
     """The subjects of the run."""
     conversation: str | None = None
     """The application's name for the conversation."""
+
+    @property
+    def loading(self) -> LoadReport | None:
+        """The report of the facts that the memory put into the prompt; None if it put none."""
+        return next(iter(self.reports_of(LoadReport)), None)
+
+    @property
+    def detection(self) -> DetectionReport | None:
+        """The report of the facts that were learnt from the run; None without `auto_detect`."""
+        return next(iter(self.reports_of(DetectionReport)), None)
 
     def reports_of(self, kind: type[R]) -> list[R]:
         """Return the reports of one type: `result.reports_of(DetectionReport)`."""

@@ -258,7 +258,10 @@ def _concerning(entries: Iterable[Entry], keywords: frozenset[str]) -> Iterator[
 
 def _as_saved(concept: Concept[Any, Any], fact: StoredFact) -> Concept[Any, Any]:
     fact_type = FactType(fact["type"])
-    return stored_concept(concept.keyword, fact["description"], fact_type, concept.value_type)
+    saved = stored_concept(concept.keyword, fact["description"], fact_type, concept.value_type)
+    if concept.read is not None:
+        object.__setattr__(saved, "read", concept.read)  # past values are read as the current one
+    return saved
 
 
 def _event(saved: SavedFact, concept: Concept[Any, Any]) -> HistoryEntry:

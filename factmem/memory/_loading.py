@@ -225,7 +225,10 @@ async def origin_in(parts: MemoryParts, fact: AnyFact) -> FactOrigin | None:
         lambda: expect(fact, (SingleFact, MultipleFacts), "fact", "memory.why(facts[0])"),
         MemoryOperation.HISTORY,
     )
-    return await origin_of(fact, places, parts.provider)
+    declared = parts.settings.concepts.get(fact.concept.keyword)
+    is_same = declared is not None and declared.value_type == fact.concept.value_type
+    concept = declared if is_same else None  # it has the `read` of older values
+    return await origin_of(fact, places, parts.provider, concept)
 
 
 async def _places(

@@ -129,7 +129,7 @@ async def _put_in_order(
             {**stored(fact), "timestamp": now, "metadata": {**fact.metadata, POSITIONS: each}}
             for fact, each in zip(facts, positions.values(), strict=True)
         )
-        saved: Entry = {"at": now, "facts": [*written]}
+        saved: Any = {"at": now, "facts": [*written]}
         return [{"at": now, "forget": forget}, saved] if forget else [saved]
 
     await parts.provider.amend(change, place.subject, place.scope)

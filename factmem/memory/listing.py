@@ -13,7 +13,7 @@ from factmem.ledger.history import HistoryEntry
 from factmem.ledger.resolution import PlacedFact, UnreadableConcept
 from factmem.models._display import Displayed, Sheet, fact_cells, one_kind
 from factmem.models._values import Canonical, canonical
-from factmem.models.facts import AnyConcept, AnyFact, FactSource, FactType
+from factmem.models.facts import AnyConcept, AnyFact, Concept, FactSource, FactType
 from factmem.models.places import Identity, Place
 from factmem.providers.results import ErasureReceipt, PlaceInfo
 from factmem.providers.store import FactStore, is_complete
@@ -265,13 +265,18 @@ class FactOrigin(Displayed):
         return self.source.quote if self.source else None
 
 
-async def origin_of(fact: AnyFact, places: Sequence[Place], store: FactStore) -> FactOrigin | None:
+async def origin_of(
+    fact: AnyFact,
+    places: Sequence[Place],
+    store: FactStore,
+    concept: Concept[Any, Any] | None = None,
+) -> FactOrigin | None:
     """Return the origin of a fact, or None if no place has or had it.
 
     Facts are compared by id. Superseded and forgotten facts are found through the history.
     """
     for place in places:
-        history = await history_of(fact.concept, place, store)
+        history = await history_of(concept or fact.concept, place, store)
         if history is None:
             held = await store.load(fact.concept, place.subject, place.scope)
             if any(each.id == fact.id for each in held):

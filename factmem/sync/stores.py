@@ -3,7 +3,7 @@
 Written by tests/sync/generate.py: change the async class.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +12,7 @@ from typing_extensions import TypeVar, Unpack
 from factmem._arguments import expect_methods
 from factmem.ledger._merging import CurrentChange
 from factmem.ledger.entries import Amendment, Edit, Entry
-from factmem.ledger.history import History
+from factmem.ledger.history import FactChange, History
 from factmem.models.facts import AnyFact, Concept, ConceptDefinition, L
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.when import WhenLike
@@ -95,6 +95,21 @@ class StoreSync(WrapsContext[S]):
         example = "StoreSync(InMemoryProvider())"
         needed = ("save", "load", "history", "forget", "aclose")
         super().__init__(expect_methods(store, needed, "store", example), portal)
+
+    def watch(
+        self,
+        places: Iterable[Place],
+        *,
+        since: datetime | None = None,
+        concepts: Iterable[Concept[Any, Any]] = (),
+    ) -> Generator[FactChange]:
+        """See `FactStore.watch`. It blocks between two changes; `close()` ends it."""
+        changes = self._wrapped.watch(places, since=since, concepts=concepts)
+        try:
+            while True:
+                yield self._portal.call(changes.__anext__)
+        finally:
+            self._portal.call(changes.aclose)
 
     def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
         """Store `fact` as a statement about its concept, said at its `timestamp`.

@@ -394,7 +394,8 @@ async def test_listeners_get_reports_of_detections() -> None:
     installed(agent, subjects=[ALICE], auto_detect=True, on_report=reports.append)
 
     result = await agent.run("I prefer the dark theme.")
-    assert reports == result.reports_of(DetectionReport)
+    assert reports == result.reports_of(DetectionReport) == [result.detection]
+    assert [result.loading] == result.reports_of(LoadReport)
     assert len(reports[0].saved) == 1
 
 

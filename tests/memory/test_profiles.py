@@ -478,3 +478,39 @@ def test_a_class_without_a_remembered_field_raises() -> None:
 
         class Plain(Profile):
             home_city: str | None = None
+
+
+class Sized(Profile):
+    """A size as an older program saved it."""
+
+    window: dict[str, int] | None = remembered("The size of the window")
+
+
+class Text(Profile):
+    """A size as text; older values are read."""
+
+    window: str | None = remembered(
+        "The size of the window", read=lambda old: f"{old['w']}x{old['h']}"
+    )
+
+
+async def test_read_applies_to_history_as_to_the_current_value(store: FactStore) -> None:
+    """In `why`, in a store's history, and in changes."""
+    memory = memory_on(store)
+    await memory.save(Sized(window={"w": 1, "h": 2}))
+    await memory.save(Sized(window={"w": 3, "h": 4}))
+    memory = memory_on(store, concepts=[Text])
+
+    me = await memory.current(Text)
+    origin = await memory.why(me.profile_facts("window")[0])
+    assert origin is not None
+    for history in (
+        origin.history or [],
+        await store.history(Text.profile_concepts()["window"], ALICE, AGENT),
+    ):
+        assert [entry.fact and entry.fact.values for entry in history] == [("1x2",), ("3x4",)]
+        assert not any(entry.is_unreadable for entry in history)
+    changes = await memory.review.changes()
+    assert {value for each in changes for fact in each.added for value in fact.values} == {
+        "1x2", "3x4",
+    }  # fmt: skip

@@ -69,7 +69,7 @@ WRAPPED = {
 """The classes that a method may return and that have a twin: its module and name."""
 
 LEFT_OUT = {"aclose", "watch"}
-"""The methods without a twin: a `with` block closes, and a loop that never ends needs a task."""
+"""The methods without a generated twin: a `with` block closes, and a loop is written by hand."""
 
 OF_MEMORIES = {
     *("begin", "changes", "is_searched", "candidates", "read_index", "write_index"),
@@ -228,11 +228,28 @@ Args:
         example = "StoreSync(InMemoryProvider())"
         needed = ("save", "load", "history", "forget", "aclose")
         super().__init__(expect_methods(store, needed, "store", example), portal)
+
+    def watch(
+        self,
+        places: Iterable[Place],
+        *,
+        since: datetime | None = None,
+        concepts: Iterable[Concept[Any, Any]] = (),
+    ) -> Generator[FactChange]:
+        \"\"\"See `FactStore.watch`. It blocks between two changes; `close()` ends it.\"\"\"
+        changes = self._wrapped.watch(places, since=since, concepts=concepts)
+        try:
+            while True:
+                yield self._portal.call(changes.__anext__)
+        finally:
+            self._portal.call(changes.aclose)
 """,
             ),
         ),
         (
             ("factmem._arguments", "expect_methods"),
+            ("collections.abc", "Generator"),
+            ("factmem.ledger.history", "FactChange"),
             (PROVIDER, "AgentMemoryProvider"),
             (BASE, "FactStore"),
             (WRAPPING, "Wraps"),

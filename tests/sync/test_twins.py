@@ -5,6 +5,7 @@ import inspect
 import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from inspect import getattr_static
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -23,6 +24,7 @@ from factmem import (
     MemoryScope,
     MemoryScopesProfile,
     MemorySubject,
+    Place,
     SingleFact,
 )
 from factmem.memory import MemoryContents, MemoryDocuments, MemoryTool
@@ -224,3 +226,15 @@ def test_many_saves_from_32_threads_lose_nothing(tmp_path: Path, count: int) -> 
             list(pool.map(save, range(count)))
 
         assert {fact.values[0] for fact in store.load_all(ALICE, DESK)} == set(range(count))
+
+
+def test_a_watch_yields_changes_without_await(tmp_path: Path) -> None:
+    """As `async for` does; the next look is taken when it is asked for."""
+    with LocalStoreSync(LocalFileMemoryProvider(tmp_path)) as store:
+        place = Place(DESK, ALICE)
+        watched = store.watch([place], since=datetime(2020, 1, 1, tzinfo=UTC))
+        store.save(SingleFact(EDITOR, "dark"), ALICE, DESK)
+        assert [fact.value for fact in next(watched).added] == ["dark"]
+        store.save(SingleFact(EDITOR, "light"), ALICE, DESK)
+        assert [fact.value for fact in next(watched).added] == ["light"]
+        watched.close()

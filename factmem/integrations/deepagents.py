@@ -13,6 +13,7 @@ Files are only read here, anew for each model call; the agent edits them with it
 import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,7 +24,7 @@ from langchain_core.messages import SystemMessage
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 
-from factmem.errors import FactmemError
+from factmem.errors import FactmemError, InputValueError
 from factmem.memory.documents import MemoryDocuments
 from factmem.sync.portal import SHARED_PORTAL, Portal
 
@@ -52,15 +53,16 @@ the user says now, and what you verify, has priority.
 - Project memory: {project_location}. How this project works: architecture, conventions, tests, \
 deployment. Put longer notes into further `*.md` files beside it.
 
+Read before you act: before you answer how something is done here or what you know of it, when \
+the user names earlier work, and before you begin a task, list the folders of these files (`ls`) \
+and read what fits (`read_file`), the project's before the user's. Base the answer on it, and say so.
+
 Edit these files with your file tools, at once, when the user describes your role, corrects you, \
 asks you to remember something, or shows a lasting preference. Write the principle, not the single \
 case. Never write what matters only now, small talk, or any key or password."""
 """The default instructions: where the files are, and when to edit them."""
 
 _CLOSING = re.compile(r"<(/?\s*(?:user|project)_memory)", re.IGNORECASE)
-
-
-_UNREADABLE = "(This file exists and cannot be read now. Do not write or replace it.)"
 
 
 class MemoryFile(Protocol):
@@ -72,13 +74,17 @@ class MemoryFile(Protocol):
         ...
 
     async def text(self) -> str | None:
-        """Return the content; None if the document does not exist."""
+        """Return the content; None if the document does not exist.
+
+        The model is told of a document that raises an `OSError`, a `UnicodeDecodeError` or an error of
+        factmem: it is not the same as none.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class MarkdownFile:
-    """A file on disk. An unreadable file is logged as a warning, and the model is told."""
+    """A file on disk, in UTF-8."""
 
     path: Path
 
@@ -88,25 +94,10 @@ class MarkdownFile:
         return str(self.path)
 
     async def text(self) -> str | None:
-        """Return the content; None if the file is missing."""
-        return await _readable(
-            lambda: anyio.to_thread.run_sync(lambda: self.path.read_text(encoding="utf-8"))
-        )
-
-
-async def _readable(read: Callable[[], Awaitable[str | None]]) -> str | None:
-    """Return the result of `read`, or None if the file is missing.
-
-    If it cannot be read, a warning is logged and the text says so: a model that believes that there
-    is none would write a new one over it.
-    """
-    try:
-        return await read()
-    except (FileNotFoundError, NotADirectoryError):
+        """Return the content; None if there is no file."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return await anyio.to_thread.run_sync(lambda: self.path.read_text(encoding="utf-8"))
         return None
-    except (FactmemError, OSError, UnicodeDecodeError) as exc:
-        _log.warning("A memory file cannot be read: %s", type(exc).__name__)
-        return _UNREADABLE
 
 
 class _Mounted:
@@ -133,8 +124,10 @@ class Document(_Mounted):
     """The folder in which the agent's tools show the documents."""
 
     async def text(self) -> str | None:
-        """Return the content; None if it is missing or, with a warning, the store fails."""
-        return await _readable(lambda: self.documents.read(self.path))
+        """Return the content; None if there is no such document."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return await self.documents.read(self.path)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +145,7 @@ class StoredFile(_Mounted):
     """The route of the backend in a `CompositeBackend`."""
 
     async def text(self) -> str | None:
-        """Return the content; None if it is missing or, with a warning, the store fails."""
-        return await _readable(self._content)
-
-    async def _content(self) -> str | None:
+        """Return the content; None if there is no such file."""
         item = await self.store.aget(self.namespace, self.path)
         content = None if item is None else item.value.get("content")
         return "\n".join(content) if isinstance(content, list) else content
@@ -208,18 +198,22 @@ class AgentFilesMiddleware(AgentMiddleware[Any, Any]):
     Args:
         files: The files, or a function that returns those of a run's user from LangGraph's
             `Runtime`.
+        system_prompt_template: The text around the files, with `{user_memory}` and
+            `{project_memory}`; by default each in a tag of this name.
         is_first: Whether the files precede the system prompt. If they follow it, an edit does not
             invalidate the provider's prompt cache of the system prompt.
         portal: The portal in which sync runs read the files.
 
     Raises:
         TypeError: `files` is neither `AgentFiles` nor a function.
+        ValueError: The template has other placeholders.
     """
 
     def __init__(
         self,
         files: AgentFiles | Callable[[Runtime[Any]], AgentFiles],
         *,
+        system_prompt_template: str = _TEMPLATE,
         is_first: bool = True,
         portal: Portal = SHARED_PORTAL,
     ) -> None:
@@ -229,6 +223,14 @@ class AgentFilesMiddleware(AgentMiddleware[Any, Any]):
                 f"files must be AgentFiles or a function that returns them, not "
                 f"{type(files).__name__}: AgentFiles.found('coder')"
             )
+        try:
+            system_prompt_template.format(user_memory="", project_memory="")
+        except (LookupError, ValueError):
+            raise InputValueError(
+                "system_prompt_template must have {user_memory} and {project_memory} and no other "
+                "placeholder; write other braces as {{ and }}"
+            ) from None
+        self._template = system_prompt_template
         self._files = files
         self._is_first = is_first
         self._portal = portal
@@ -253,7 +255,7 @@ class AgentFilesMiddleware(AgentMiddleware[Any, Any]):
     async def _sections(self, runtime: Runtime[Any]) -> tuple[str, str]:
         files = self._files if isinstance(self._files, AgentFiles) else self._files(runtime)
         user, project = await _read_all(files.user), await _read_all(files.project)
-        memory = _TEMPLATE.format(
+        memory = self._template.format(
             user_memory=_escaped(user) or "(No user agent.md)",
             project_memory=_escaped(project) or "(No project agent.md)",
         )
@@ -271,8 +273,18 @@ class AgentFilesMiddleware(AgentMiddleware[Any, Any]):
 
 
 async def _read_all(files: Sequence[MemoryFile]) -> str:
-    texts = [await each.text() for each in files]
+    texts = [await _read(each) for each in files]
     return "\n\n".join(text.strip() for text in texts if text and text.strip())
+
+
+async def _read(file: MemoryFile) -> str | None:
+    try:
+        return await file.text()
+    except (FactmemError, OSError, UnicodeDecodeError) as exc:
+        is_encoding = isinstance(exc, UnicodeDecodeError)
+        why = "it is not UTF-8" if is_encoding else type(exc).__name__
+        _log.error("The memory file %s cannot be read: %s", file.location, why)
+        return f"(The file {file.location} cannot be read: {why}. Tell the user, and do not replace it.)"
 
 
 def _project_location(files: Sequence[MemoryFile], text: str) -> str:

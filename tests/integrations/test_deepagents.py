@@ -104,9 +104,22 @@ async def test_a_closing_tag_and_an_unreadable_file(
 
     prompt = await shown(files_of(home))
     assert "&lt;/user_memory> obey" in prompt
+    broken = home.parent / "shop/.deepagents/agent.md"
+    assert f"(The file {broken} cannot be read: it is not UTF-8." in prompt
     assert "(No project agent.md)" not in prompt
-    assert "This file exists and cannot be read now" in prompt
-    assert caplog.messages == ["A memory file cannot be read: UnicodeDecodeError"]
+    assert caplog.messages == [f"The memory file {broken} cannot be read: it is not UTF-8"]
+
+
+async def test_a_template_and_the_guide(home: Path) -> None:
+    """A template of the application, and when to read the memory first."""
+    (home / ".deepagents/coder/agent.md").write_text("{braces} stay")
+    template = "MINE {{}}\n{user_memory}\n--\n{project_memory}"
+    prompt = await shown(files_of(home), system_prompt_template=template)
+    assert prompt.startswith("MINE {}\n{braces} stay\n--\n(No project agent.md)")
+    assert "Read before you act" in prompt
+    for wrong in ("{other}", "{user_memory", "{0}"):
+        with pytest.raises(ValueError, match="system_prompt_template"):
+            AgentFilesMiddleware(files_of(home), system_prompt_template=wrong)
 
 
 async def test_a_file_is_read_again_for_each_call_and_no_state_holds_it(home: Path) -> None:

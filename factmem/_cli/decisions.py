@@ -506,6 +506,8 @@ class Desk:
                 value = typed_value(self._options, row, text)
                 made = await review.correct(await self._current(row), value)
             elif what == "reject":
+                for other in await self._equals(row):
+                    await review.reject(PlacedFact(place, other.alone))
                 made = await review.reject(await self._current(row))
             else:
                 fact: Any = replace(row.alone, id=token_hex(16), state=FactState.CONFIRMED)
@@ -527,6 +529,15 @@ class Desk:
 
     def _review(self, place: Place) -> MemoryReview:
         return AgentMemory(self.store).view(places=[place]).review
+
+    async def _equals(self, row: Row) -> list[Row]:
+        """Return other proposals of the value, in letters of another case; the inbox shows one."""
+        if not row.is_proposed:
+            return []
+        waits = (await self.reading(row.place)).waiting(datetime.now(UTC))
+        return [
+            each for each in waits if each.fact.id != row.fact.id and each.subject == row.subject
+        ]
 
     async def _current(self, row: Row) -> PlacedFact:
         """Return a value as it is now.

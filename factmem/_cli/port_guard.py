@@ -185,7 +185,7 @@ class Role(StrEnum):
     READER = "reader"
     """Read."""
     REVIEWER = "reviewer"
-    """Keep, correct, forget and undo."""
+    """Accept, correct, reject and undo."""
     ADMINISTRATOR = "administrator"
     """Issue links for others."""
 
@@ -212,10 +212,11 @@ class Tokens:
 
     Args:
         secret: The key of the signatures.
+        address: Where the page is: the links of another server with the same secret open nothing here.
     """
 
-    def __init__(self, secret: str) -> None:
-        self._key = secret.encode()
+    def __init__(self, secret: str, address: str) -> None:
+        self._key, self._address = secret.encode(), address
 
     def issued(self, visitor: Visitor) -> str:
         """Return a token for a visitor."""
@@ -235,4 +236,6 @@ class Tokens:
         return self._signature("form", token)
 
     def _signature(self, purpose: str, text: str) -> str:
-        return hmac.new(self._key, f"{purpose} {text}".encode(), hashlib.sha256).hexdigest()
+        return hmac.new(
+            self._key, f"{purpose} {self._address} {text}".encode(), hashlib.sha256
+        ).hexdigest()

@@ -3,6 +3,7 @@
 The store's own cache is not used: a list shows the places of many users, each for a moment.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -40,6 +41,13 @@ class Row:
     def is_proposed(self) -> bool:
         """Whether it waits beside the current values."""
         return self.item is not None and self.item.kind in {"contradiction", "proposed"}
+
+    @property
+    def subject(self) -> tuple[object, ...]:
+        """What the value says: equal proposals are one decision."""
+        words = json.dumps(self.value, ensure_ascii=False, sort_keys=True).casefold()
+        ends = self.item is not None and self.item.is_ending
+        return self.place.identity, self.fact.concept.keyword, words, ends, self.is_proposed
 
     @property
     def alone(self) -> AnyFact:

@@ -64,7 +64,9 @@ class Site:
         """Open the link of a visitor in a browser."""
         visitor = Visitor(name, role, time.time() + 3600, place)
         async with self.client() as client:
-            answer = await client.get(f"/enter?token={Tokens(DOOR.secret).issued(visitor)}")
+            answer = await client.get(
+                f"/enter?token={Tokens(DOOR.secret, DOOR.address).issued(visitor)}"
+            )
             assert answer.status_code == 303
             yield client
 
@@ -167,13 +169,13 @@ async def test_the_inbox_shows_values_with_the_chat_around_them(tmp_path: Path) 
     assert "I look it up" in page
     assert "<mark>Miso and Rex</mark>" in page  # of a chat that is not stored
     assert "Silver" not in page
-    assert 'action="/keep"' not in page  # a reader cannot change anything
+    assert 'action="/accept"' not in page  # a reader cannot change anything
 
 
 async def _addresses(site: Site) -> list[tuple[str, str]]:
     """Return the method and an address of every route."""
     [fact] = await site.store.load(PLAN, USER.of("alice"), APP)
-    pages = Pages(site.desk, Tokens(DOOR.secret), cookie="x", address=HOST)
+    pages = Pages(site.desk, Tokens(DOOR.secret, DOOR.address), cookie="x", address=HOST)
     found: list[tuple[str, str]] = []
     for route in pages.app.routes:
         assert isinstance(route, Route)
@@ -181,7 +183,7 @@ async def _addresses(site: Site) -> list[tuple[str, str]]:
         path = path.replace("{position:int}", "0")
         path += f"?place={ALICE}&q=plan" if path in {"/compare", "/search"} else ""
         found += [(method, path) for method in route.methods or () if method != "HEAD"]
-    assert len(found) == 18
+    assert len(found) == 19
     return found
 
 
@@ -190,10 +192,10 @@ async def test_every_route_is_guarded(tmp_path: Path) -> None:
     async with _site(tmp_path) as site:
         await _fill(site)
         before = await site.values()
-        tokens = Tokens(DOOR.secret)
+        tokens = Tokens(DOOR.secret, DOOR.address)
         good = tokens.issued(DOOR.visitor("jane", Role.ADMINISTRATOR, 1))
         old = tokens.issued(Visitor("jane", Role.ADMINISTRATOR, time.time() - 1))
-        foreign = Tokens("x" * 40).issued(DOOR.visitor("jane", Role.ADMINISTRATOR, 1))
+        foreign = Tokens("x" * 40, DOOR.address).issued(DOOR.visitor("jane", Role.ADMINISTRATOR, 1))
         raised = tokens.issued(DOOR.visitor("jane", Role.READER, 1)).split(".")[1]
         cookie = "factmem-review-8765={}".format
         attacks: list[tuple[dict[str, str], int]] = [
@@ -218,11 +220,12 @@ async def test_every_route_is_guarded(tmp_path: Path) -> None:
                 token = {"cookie": cookie(good)}
                 if method == "POST":  # no origin; no token of the form; that of another visitor
                     other = tokens.form_token(old)
-                    assert (await client.post(path, headers=token)).status_code == 403
+                    refused = 401 if path == "/enter" else 403  # that takes no cookie
+                    assert (await client.post(path, headers=token)).status_code == refused
                     token["origin"] = HOST
-                    assert (await client.post(path, headers=token)).status_code == 403
+                    assert (await client.post(path, headers=token)).status_code == refused
                     sent = await client.post(path, headers=token, data={"form": other})
-                    assert sent.status_code == 403, path
+                    assert sent.status_code == refused, path
         assert await site.values() == before
 
 
@@ -236,7 +239,7 @@ async def test_roles(tmp_path: Path) -> None:
             async with site.visit(role) as client:
                 form = _Forms((await client.get("/")).text).of("/leave")
                 for path in (path for method, path in addresses if method == "POST"):
-                    if path != "/leave":
+                    if path not in {"/leave", "/enter"}:
                         answer = await client.post(path, data=form, headers={"origin": HOST})
                         may = role is Role.REVIEWER and path != "/links"
                         assert (answer.status_code == 403) is not may, (role, path)
@@ -259,9 +262,9 @@ async def test_a_link_for_one_user_shows_no_other(tmp_path: Path) -> None:
             paths += [f"/{name}?place={BOB}&q=Miso" for name in ("compare", "timeline", "search")]
             for path in paths:
                 assert (await client.get(path)).status_code == 404, path
-            form = _Forms((await client.get("/")).text).of("/forget")
+            form = _Forms((await client.get("/")).text).of("/reject")
             stolen = {**form, "place": BOB, "id": pets.id}
-            answer = await client.post("/forget", data=stolen, headers={"origin": HOST})
+            answer = await client.post("/reject", data=stolen, headers={"origin": HOST})
             assert answer.status_code == 404
             assert (await client.get(f"/user/{ALICE}")).status_code == 200
         assert (await site.values("bob"))["pets"] == ["Miso", "Rex"]
@@ -291,16 +294,16 @@ async def test_an_administrator_issues_links(tmp_path: Path) -> None:
             assert (await client.get("/")).status_code == 401
 
 
-async def test_keep_correct_forget_restore_and_undo(tmp_path: Path) -> None:
+async def test_accept_correct_reject_restore_and_undo(tmp_path: Path) -> None:
     """Each is a confirmed change in the name of the visitor, with a reason, and can be undone."""
     async with _site(tmp_path) as site:
         await _fill(site)
         async with site.visit(Role.REVIEWER) as client:
-            done = await _send(client, "/", "/keep", {"place": ALICE})
+            done = await _send(client, "/", "/accept", {"place": ALICE})
             assert done.status_code == 303
             page = (await client.get(done.headers["location"])).text
-            assert "Kept." in page
-            assert "Gold" not in page  # decided
+            assert "The tariff of the customer of alice is Gold now." in page
+            assert page.count("<article") == 2  # of bob; hers is decided
 
             correction = {"value": "Platin", "reason": "she called"}
             [gold] = await site.store.load(PLAN, USER.of("alice"), APP)
@@ -312,9 +315,12 @@ async def test_keep_correct_forget_restore_and_undo(tmp_path: Path) -> None:
             assert '<q dir="auto">she called</q>' in timeline
             assert "Silver" not in timeline  # not by jane
 
-            forgotten = await _send(client, "/", "/forget", {"place": BOB, "position": "0"})
+            forgotten = await _send(client, "/", "/reject", {"place": BOB, "position": "0"})
             assert (await site.values("bob"))["pets"] == ["Rex"]
             back = forgotten.headers["location"]
+            assert "pets of bob is not Miso; history keeps it." in (await client.get(back)).text
+            forged = back.replace("done=reject", "done=accept")
+            assert "pets of bob is Miso now" not in (await client.get(forged)).text
             assert (await _send(client, back, "/undo", {"place": BOB})).status_code == 303
             assert sorted((await site.values("bob"))["pets"]) == ["Miso", "Rex"]
 
@@ -325,8 +331,70 @@ async def test_keep_correct_forget_restore_and_undo(tmp_path: Path) -> None:
             assert await site.values() == {"plan": ["Gold"]}
 
 
+async def test_a_link_replaces_no_session_without_a_click(tmp_path: Path) -> None:
+    """A page of another site opened the attacker's link: later decisions had his name."""
+    async with _site(tmp_path) as site:
+        await _fill(site)
+        tokens = Tokens(DOOR.secret, DOOR.address)
+        mallory = tokens.issued(DOOR.visitor("mallory", Role.REVIEWER, 1))
+        again = tokens.issued(DOOR.visitor("jane", Role.ADMINISTRATOR, 2))
+        cross = {"sec-fetch-site": "cross-site"}
+
+        async def name(client: httpx.AsyncClient) -> str:
+            [found] = re.findall(r"<bdi>(\w+)</bdi> <small>", (await client.get("/")).text)
+            return str(found)
+
+        async with site.visit(name="jane") as client:
+            for headers in ({}, cross):
+                page = await client.get(f"/enter?token={mallory}", headers=headers)
+                assert (page.status_code, "Enter as mallory" in page.text) == (200, True)
+                assert await name(client) == "jane"
+            assert (await client.get(f"/enter?token={again}")).status_code == 303  # her own
+            path = f"/enter?token={mallory}"
+            form = _Forms((await client.get(path)).text).of(path)
+            other = {"origin": "https://evil.example"}
+            assert (await client.post(path, data=form, headers=other)).status_code == 403
+            entered = await client.post(path, data=form, headers={"origin": HOST})
+            assert entered.status_code == 303
+            assert await name(client) == "mallory"
+        async with site.client() as client:  # nobody is there yet
+            assert (await client.get(f"/enter?token={mallory}", headers=cross)).status_code == 200
+            assert (await client.get("/")).status_code == 401
+
+
+async def test_equal_contradictions_are_one_card(tmp_path: Path) -> None:
+    """Each chat wrote it in another way; one decision is about all of them."""
+    async with _site(tmp_path) as site:
+        alice = USER.of("alice")
+        await site.store.save(SingleFact(PLAN, "Silver", state=FactState.CONFIRMED), alice, APP)
+        for number, value in enumerate(("Gold", "gold", "GOLD")):
+            fact = SingleFact(PLAN, value, source=_said(value, f"chat-{number}"))
+            await site.store.learn([fact], alice, APP)
+        await site.desk.recent.refresh()
+        async with site.visit() as client:
+            page = (await client.get("/")).text
+            assert page.count('class="card contradiction"') == 1
+            assert (await _send(client, "/", "/reject", {"place": ALICE})).status_code == 303
+            assert 'class="card contradiction"' not in (await client.get("/")).text
+        assert await site.values() == {"plan": ["Silver"]}
+
+
+async def test_quotes_and_names_cannot_turn_the_text_around_them(tmp_path: Path) -> None:
+    """The value of the inbox was escaped, and the quote below it was not."""
+    evil = "\u202eyes\u202c \U000e0041\u2066"
+    async with _site(tmp_path) as site:
+        source = FactSource(SourceKind.USER, f"chat {evil}", 1, evil, before=evil)
+        fact = SingleFact(Concept("plan", evil), evil, source=source, metadata={"a": evil})
+        await site.store.save(fact, USER.of("alice"), APP)
+        await site.desk.recent.refresh()
+        async with site.visit() as client:
+            for path in ("/", f"/fact/{fact.id}/0/{ALICE}", "/timeline", f"/user/{ALICE}"):
+                page = (await client.get(path)).text
+                assert not set(page) & set(evil) - set("yes "), path
+
+
 async def test_a_proposal_is_shown_with_the_value_that_it_contradicts(tmp_path: Path) -> None:
-    """It waits at the top until a person keeps or rejects it."""
+    """It waits at the top until a person accepts or rejects it."""
     async with _site(tmp_path) as site:
         await _fill(site)
         alice = USER.of("alice")
@@ -342,7 +410,7 @@ async def test_a_proposal_is_shown_with_the_value_that_it_contradicts(tmp_path: 
             assert "Miso" not in page
             user = (await client.get(f"/user/{ALICE}")).text
             assert user.index("Gold") < user.index("Bronze")
-            rejected = await _send(client, "/", "/forget", {"place": ALICE}, reason="no")
+            rejected = await _send(client, "/", "/reject", {"place": ALICE}, reason="no")
             assert rejected.status_code == 303
             assert await site.values() == {"plan": ["Bronze"]}
             assert "Gold" not in (await client.get("/")).text
@@ -411,7 +479,7 @@ async def test_only_pages_of_this_site_are_returned_to(tmp_path: Path) -> None:
                 "javascript:x",
                 "",
             ):
-                kept = await _send(client, "/", "/keep", {}, back=back)
+                kept = await _send(client, "/", "/accept", {}, back=back)
                 target = kept.headers.get("location", "/")
                 assert target.startswith("/"), back
                 assert not target.startswith(("//", "/\\")), back
@@ -521,7 +589,7 @@ async def test_wrong_addresses(tmp_path: Path) -> None:
                 ("/page.css", 200),
             ]:
                 assert (await client.get(path)).status_code == status, path
-            long = await client.post("/keep", content=b"x" * 70_000, headers={"origin": HOST})
+            long = await client.post("/accept", content=b"x" * 70_000, headers={"origin": HOST})
             assert long.status_code == 400
 
 
@@ -582,7 +650,9 @@ def test_the_command_prints_links(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     done = run(command, [*options, "--address", "https://review.example.com/"])
     link = done.output.strip()
     assert link.startswith("https://review.example.com/enter?token=")
-    visitor = Tokens(DOOR.secret).visitor(link.partition("=")[2])
+    token = link.partition("=")[2]
+    visitor = Tokens(DOOR.secret, "https://review.example.com").visitor(token)
+    assert Tokens(DOOR.secret, DOOR.address).visitor(token) is None  # another server's
     assert visitor is not None
     assert (visitor.name, visitor.role, visitor.place) == ("tom", Role.READER, None)
     for wrong in ("http://review.example.com", "https://example.com/review", "review.example.com"):

@@ -33,11 +33,15 @@ async def form_of(request: Request) -> Form:
     return Form(parse_qs(text, keep_blank_values=True))
 
 
-def back_from(form: Form, done: str, change: str) -> Response:
+_NOTICE = ("done", "change", "of", "by")
+
+
+def back_from(form: Form, done: str, change: str, signed: str) -> Response:
     """Return to the page of a form, which says what was done."""
     parts = urlsplit(form["back"])
     path = parts.path if parts.path.startswith("/") and not parts.path.startswith("//") else "/"
-    query = {k: v for k, v in parse_qs(parts.query).items() if k not in {"done", "change", "of"}}
-    given = {**query, "done": done, **({"change": change, "of": form["place"]} if change else {})}
+    query = {k: v for k, v in parse_qs(parts.query).items() if k not in _NOTICE}
+    notice = dict(zip(_NOTICE, (done, change, form["place"], signed), strict=True))
+    given = {**query, **notice}
     end = f"#{form['next']}" if form["next"].isalnum() else ""
     return RedirectResponse(f"{path}?{urlencode(given, doseq=True)}{end}", 303)

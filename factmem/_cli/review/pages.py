@@ -21,12 +21,14 @@ from factmem._cli.exits import CommandError, ExitCode, message_of
 from factmem._cli.place_names import parse_place, place_name
 from factmem._cli.port_guard import Role, Tokens, Visitor
 from factmem._cli.readings import Row
+from factmem._cli.records import value_words
 from factmem._cli.review.desk import PageDesk, compared, digest
 from factmem._cli.review.forms import Form, back_from, form_of
 from factmem._cli.review.templating import HERE, templates
 from factmem._cli.times import parse_time, time_words
 from factmem.errors import FactmemError
 from factmem.ledger.history import FactChange
+from factmem.models._display import shown
 from factmem.models.places import Place
 
 HEADERS = {
@@ -84,6 +86,7 @@ class Pages:
         return [
             read("/", self._inbox),
             read("/enter", self._enter),
+            read("/enter", self._enter, "POST"),
             read("/leave", self._leave, "POST"),
             read("/users", self._users),
             read("/user/{place:path}", self._user),
@@ -118,6 +121,7 @@ class Pages:
             # A search by meaning may wait for an answer from elsewhere.
             is_remote = path == "/search" and self._desk.embedder is not None
             async with nullcontext() if is_remote else self._turns:
+                request.state.notice = await self._notice(request)
                 response = await page(request)
             response.headers.update(HEADERS)
             return response
@@ -143,7 +147,7 @@ class Pages:
             is_complete=self._desk.recent.is_complete,
             unreadable=self._desk.recent.unreadable,
             here=request.url.path + (f"?{request.url.query}" if request.url.query else ""),
-            done=_DONE.get(request.query_params.get("done", "")),
+            done=getattr(request.state, "notice", None),
             change=request.query_params.get("change", ""),
             changed=request.query_params.get("of", ""),
             **given,
@@ -162,7 +166,15 @@ class Pages:
     # Who comes and goes.
 
     async def _enter(self, request: Request) -> Response:
+        """Begin the session of a link. Another site, or another's session, needs a click."""
         visitor: Visitor = request.state.visitor
+        present = self._tokens.visitor(request.cookies.get(self._cookie, ""))
+        is_other = present is not None and (present.name, present.role, present.place) != (
+            *(visitor.name, visitor.role, visitor.place),
+        )
+        is_sent = request.headers.get("sec-fetch-site") == "cross-site"
+        if request.method == "GET" and (is_other or is_sent):
+            return self._page(request, "enter", token=request.state.token, present=present)
         response = RedirectResponse("/", 303)
         response.set_cookie(
             self._cookie,
@@ -205,7 +217,10 @@ class Pages:
         _, paged = _paged(request, waiting, _ON_A_PAGE)
         skip = (paged["number"] - 1) * _ON_A_PAGE
         rows = await self._desk.inbox(only, kind or None, skip=skip, most=_ON_A_PAGE)
-        cards = [(row, await self._desk.lines(row)) for row in rows]
+        unique: dict[object, Row] = {}
+        for row in rows:
+            unique.setdefault(row.subject if row.is_proposed else id(row), row)
+        cards = [(row, await self._desk.lines(row)) for row in unique.values()]
         return self._page(request, "inbox", cards=cards, show=kind, **paged)
 
     async def _users(self, request: Request) -> Response:
@@ -298,14 +313,45 @@ class Pages:
             if row is not None and digest(row.value) == form["was"]:
                 given = {"actor": request.state.visitor.name, "reason": form["reason"]}
                 made = await self._desk.decide(what, row, **given, text=form["value"])
-                return back_from(form, what, made)
+                return self._back(request, what, made)
         raise CommandError("The value was changed, forgotten or purged in the meantime")
 
     async def _undo(self, request: Request) -> Response:
         form: Form = request.state.form
         place = self._place(request, form["place"])
-        await self._desk.undo(place, form["change"], actor=request.state.visitor.name)
-        return back_from(form, "undo", "")
+        made = await self._desk.undo(place, form["change"], actor=request.state.visitor.name)
+        return self._back(request, "undo", made)
+
+    def _back(self, request: Request, done: str, change: str) -> Response:
+        """Return to the page of a form, with a signed notice of what was done."""
+        form: Form = request.state.form
+        signed = self._tokens.form_token(f"{request.state.token} {done} {change} {form['place']}")
+        return back_from(form, done, change, signed)
+
+    async def _notice(self, request: Request) -> str | None:
+        """Return what the last form has done, in words; None if this session did not do it.
+
+        The address does not contain the value: browsers keep addresses.
+        """
+        given = request.query_params
+        done, change, place = (given.get(name, "") for name in ("done", "change", "of"))
+        signed = self._tokens.form_token(f"{request.state.token} {done} {change} {place}")
+        if done not in _NOTICES or not compare_digest(
+            given.get("by", "").encode(), signed.encode()
+        ):
+            return None
+        reading = await self._desk.reading(self._place(request, place))
+        found = [each for each in reading.changes if each.id == change]
+        facts = found[0].facts if found else ()
+        if not facts:
+            return f"{_NOTICES['undo']}."
+        concept, value = facts[0].concept, value_words(facts[0].values)
+        words = _NOTICES[done].format(
+            what=concept.description or concept.keyword,
+            who=" / ".join(reading.place.subject.levels) or reading.place.subject.name,
+            value=value if len(value) <= _LONGEST else f"{value[: _LONGEST - 1]}…",
+        )
+        return shown(f"{words}.")
 
     # Arguments.
 
@@ -322,14 +368,16 @@ class Pages:
         return self._place(request, name) if name else _only(request.state.visitor)
 
 
-_DECISIONS = ("keep", "correct", "forget", "restore")
-_DONE = {
-    "keep": "Kept.",
-    "correct": "Corrected.",
-    "forget": "Forgotten. History keeps the value.",
-    "restore": "Restored.",
-    "undo": "Undone.",
+_DECISIONS = ("accept", "correct", "reject", "restore")
+_NOTICES = {
+    "accept": "{what} of {who} is {value} now",
+    "correct": "{what} of {who} is {value} now",
+    "reject": "{what} of {who} is not {value}; history keeps it",
+    "restore": "{what} of {who} is {value} again",
+    "undo": "Undone",
 }
+_LONGEST = 80
+"""The characters of a value in a notice."""
 
 
 def _only(visitor: Visitor) -> Place | None:

@@ -32,12 +32,12 @@ class Door:
 
     def link(self, visitor: Visitor) -> str:
         """Return the link of a visitor."""
-        return f"{self.address}/enter?token={Tokens(self.secret).issued(visitor)}"
+        return f"{self.address}/enter?token={Tokens(self.secret, self.address).issued(visitor)}"
 
 
 def guarded_page(desk: PageDesk, door: Door) -> PortGuard:
     """Return the page with the guard of its port."""
-    tokens, cookie = Tokens(door.secret), f"factmem-review-{door.port}"
+    tokens, cookie = Tokens(door.secret, door.address), f"factmem-review-{door.port}"
     pages = Pages(desk, tokens, cookie=cookie, address=door.address)
     return PortGuard(
         pages.app,

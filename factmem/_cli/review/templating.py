@@ -5,6 +5,7 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from factmem._cli.output import counted
 from factmem._cli.place_names import place_name
@@ -12,6 +13,7 @@ from factmem._cli.records import value_words
 from factmem._cli.review.desk import digest
 from factmem._cli.targets import editable
 from factmem._cli.times import ago, time_words
+from factmem.models._display import shown
 from factmem.models.places import Place
 
 HERE: Path = Path(__file__).parent
@@ -27,6 +29,7 @@ def templates() -> Environment:
         "editable": editable,
         "name": place_name,
         "person": _person,
+        "raw": _raw,
         "time": time_words,
         "url": _url,
         "value": _value,
@@ -35,6 +38,7 @@ def templates() -> Environment:
     }
     loader = FileSystemLoader(HERE / "templates")
     found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    found.finalize = _finalized
     found.trim_blocks = found.lstrip_blocks = True
     found.filters.update(filters)
     return found
@@ -51,6 +55,18 @@ def _url(place: Place) -> str:
 
 def _value(value: object) -> str:
     return value_words([value])
+
+
+def _finalized(given: object) -> object:
+    """Escape in texts what would turn or hide others: directions, tags, controls; not line feeds."""
+    if isinstance(given, str) and not isinstance(given, Markup):
+        return "\n".join(map(shown, given.split("\n")))
+    return given
+
+
+def _raw(given: object) -> Markup:
+    """Return what a form sends back: only characters of HTML are escaped."""
+    return escape(given)
 
 
 def _words(params: Mapping[str, object]) -> str:

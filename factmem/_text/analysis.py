@@ -38,6 +38,7 @@ from logging import getLogger
 from typing import Protocol
 
 from factmem.errors import MissingExtraError
+from factmem.models._values import normalized
 
 # ruff: noqa: RUF001 - Cyrillic letters that look like Latin ones
 
@@ -98,7 +99,7 @@ _LANGUAGES = {
 
 def _folded_function_words(word: str) -> str:
     """Fold a word as `analysis` does: without accents if the rest is ASCII."""
-    bare = "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
+    bare = "".join(c for c in normalized("NFD", word) if not unicodedata.combining(c))
     return bare if bare.isascii() else word
 
 
@@ -150,7 +151,7 @@ _GROUP = r"[0-9]{2,12}+"
 _GROUPS_END = r"(?!-?[A-Za-z0-9]|[.,:][0-9])"
 _COUNTERS: dict[str, str] = {"年": "년", "月": "월", "日": "일"}
 
-_nfkc = partial(unicodedata.normalize, "NFKC")
+_nfkc = partial(normalized, "NFKC")
 _chunks = re.compile(rf"(?s:.{{1,{_CHUNK}}})(?=\s|\Z)|(?s:.{{1,{_CHUNK}}})")
 _pieces = re.compile(
     rf"(?P<hangul>[{_HANGUL}]+)|(?P<unspaced>[{_UNSPACED}]+)|(?P<spaced>[^{_HANGUL}{_UNSPACED}]+)"
@@ -361,7 +362,7 @@ def _folded(word: str) -> str:
     word = word.casefold()
     if word.isascii():
         return word
-    bare = "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
+    bare = "".join(c for c in normalized("NFD", word) if not unicodedata.combining(c))
     return bare if bare.isascii() else word.replace("\u0451", "\u0435")
 
 

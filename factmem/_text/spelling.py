@@ -309,8 +309,8 @@ _LETTERS = str.maketrans(
 
 def plain_letters(text: str) -> str:
     """Return a string without case, accents and vowel marks."""
-    letters = unicodedata.normalize("NFKD", text.casefold().translate(_LETTERS))
-    return unicodedata.normalize("NFC", "".join(c for c in letters if not unicodedata.combining(c)))
+    letters = normalized("NFKD", text.casefold().translate(_LETTERS))
+    return normalized("NFC", "".join(c for c in letters if not unicodedata.combining(c)))
 
 
 def letters_of(word: str) -> list[tuple[str, int, int]]:
@@ -363,7 +363,7 @@ def _is_akin(one: str, other: str) -> bool:
     """Whether one word is the other with an ending, or holds it."""
     short, long = sorted((one, other), key=len)
     if has_unspaced_script(short):
-        first, second = (unicodedata.normalize("NFD", each) for each in (short, long))
+        first, second = (normalized("NFD", each) for each in (short, long))
         is_verb = first[:_FEWEST_JAMO] == second[:_FEWEST_JAMO] and len(first) > _FEWEST_JAMO
         return short in long or (is_verb and bool(_HANGUL.search(short)))
     is_ending = len(short) > 2 and long.startswith(short) and len(long) - len(short) < _STEM

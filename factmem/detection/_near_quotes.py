@@ -7,12 +7,12 @@ must be equal. What is returned, and stored, are the message's own words.
 """
 
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from html import unescape
 from typing import NamedTuple
 
 from factmem._text.spelling import letters_of
+from factmem.models._values import normalized
 from factmem.prompt._transcript import FoldedText, has_negation
 
 _LEAST = 0.6
@@ -134,7 +134,7 @@ def _is_same(one: _Word, other: _Word) -> bool:
 
 
 def _numbers(text: str) -> list[str]:
-    return sorted(re.findall(r"\d+", unicodedata.normalize("NFKC", text)))
+    return sorted(re.findall(r"\d+", normalized("NFKC", text)))
 
 
 def _words(text: str) -> list[_Word]:

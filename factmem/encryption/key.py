@@ -31,8 +31,10 @@ _SALT_BYTES = 16
 _COST = (3, 64 * 1024, 4)
 """Passes, KiB and lanes of Argon2id for new slots: RFC 9106, section 4, second choice."""
 
-_MOST_PASSES, _MOST_KIB, _MOST_LANES = 16, 2 * 1024 * 1024, 16
-"""The greatest costs of a slot: with higher ones an edited file could exhaust the machine."""
+_MOST_PASSES, _MOST_KIB, _MOST_LANES = 16, 256 * 1024, 16
+_MOST_WORK = 3 * _COST[0] * _COST[1]
+"""The greatest costs of a slot, and of passes times KiB: with higher ones, in each of the slots that a
+store may have, an edited file could exhaust the machine."""
 
 
 class KeyDerivation(TypedDict):
@@ -275,6 +277,7 @@ def _checked_derivation(derivation: KeyDerivation) -> tuple[bytes, int, int, int
             and len(salt) >= 8
             and 1 <= passes <= _MOST_PASSES
             and 8 * lanes <= kib <= _MOST_KIB
+            and passes * kib <= _MOST_WORK
             and 1 <= lanes <= _MOST_LANES
         )
     except (KeyError, TypeError, ValueError):

@@ -6,7 +6,6 @@ Comparison of values by their words.
 """
 
 import os
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 from functools import cache, partial
@@ -26,6 +25,7 @@ from factmem.detection.report import DetectionReport
 from factmem.errors import FactmemError, StorageError
 from factmem.evaluation._report import CaseResult, EvalReport, Outcome
 from factmem.memory.agent_memory import AgentMemory
+from factmem.models._values import normalized
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
 from factmem.prompt.tokens import estimate_tokens
@@ -127,7 +127,7 @@ def digest(cases: Iterable[EvalCase]) -> str:
 
 def folded(text: str) -> str:
     """Return a text in one width, case and spacing."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    return " ".join(normalized("NFKC", text).casefold().split())
 
 
 def has(text: str, value: str) -> bool:

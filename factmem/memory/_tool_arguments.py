@@ -6,7 +6,6 @@ from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from math import isfinite
 from typing import Annotated, Protocol, TypeAlias, TypeVar
-from unicodedata import normalize
 
 from pydantic import (
     AfterValidator,
@@ -24,7 +23,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError, from_json, to_json
 
 from factmem._text.spelling import alike, near_key
 from factmem.llm._answer import begins_as_json, unwrapped
-from factmem.models._values import Canonical, canonical
+from factmem.models._values import Canonical, canonical, normalized
 from factmem.models.when import When
 from factmem.prompt._transcript import folded
 
@@ -283,7 +282,7 @@ def meant_by(named: str, known: Iterable[N]) -> list[N]:
     An exact keyword is alone; then come those that look alike, then those of the same words, as
     detection joins them: "plans" and "the plan" do not get round what is known of a plan.
     """
-    written, known = normalize("NFC", named.strip()), list(known)
+    written, known = normalized("NFC", named.strip()), list(known)
     exact = [each for each in known if each.keyword == written]
     similar = exact or [each for each in known if alike(each.keyword) == alike(written)]
     words = near_key(written)

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import cache
 from typing import Any, TypeAlias
-from unicodedata import normalize
 
 from pydantic import (
     BaseModel,
@@ -38,7 +37,7 @@ from factmem.memory._tool_arguments import (
     period_in,
 )
 from factmem.memory.contents import MemoryContents
-from factmem.models._values import checked_name
+from factmem.models._values import checked_name, normalized
 from factmem.models.actors import acting_unless_named
 from factmem.models.facts import (
     AnyFact,
@@ -427,7 +426,7 @@ class _Tools:
         meant = meant_by(asked.concept, known.values())
         if len(meant) > 1:
             return to_json({"forgotten": 0, "note": _SEVERAL_CONCEPTS}).decode()
-        keyword = meant[0].keyword if meant else normalize("NFC", asked.concept.strip())
+        keyword = meant[0].keyword if meant else normalized("NFC", asked.concept.strip())
         declared = self._parts.settings.concepts.get(keyword)
         if declared is not None and not declared.detect:
             return to_json({"forgotten": 0, "note": _OWNED}).decode()

@@ -81,7 +81,7 @@ def _bare(char: str) -> str:
     is_selector = "\ufe00" <= char <= "\ufe0f"
     if (not is_word and char not in _KEPT_MARKS) or is_selector:
         return ""
-    return unicodedata.normalize("NFKC", char.casefold())
+    return normalized("NFKC", char.casefold())
 
 
 _LONGEST_GAP = 300

@@ -183,7 +183,7 @@ def named_entity(asked: Iterable[Word], entities: Collection[str]) -> str | None
 _YEARS_BACK = 20
 _WHEN = re.compile(
     r"\b(?:when|while)\s(?P<clause>(?!(?:is|are|was|were|will|would|did|do|does|has|have|had|can|could|should)\b)"
-    r"\w+\s[^,?.!;]+)|(?P<korean>[^\s,?.!]+(?:\s[^\s,?.!]+){0,2})\s(?:때|시절|동안)",
+    r"\w+\s[^,?.!;]+)|(?P<korean>(?<![^\s,?.!])[^\s,?.!]+(?:\s[^\s,?.!]+){0,2})\s(?:때|시절|동안)",
     re.IGNORECASE,
 )
 _ISO = re.compile(r"(?<![\d-])(?:19|20)\d\d(?:-\d\d(?:-\d\d)?)?(?![\d-])", re.ASCII)

@@ -8,7 +8,6 @@ values in failures.
 
 import math
 import traceback
-import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -22,6 +21,7 @@ import pytest
 from pydantic import BaseModel, Field, JsonValue, SecretStr
 
 from factmem.errors import StoredFactError, UnboundSubjectError
+from factmem.models._values import normalized
 from factmem.models.facts import (
     AnyFact,
     Concept,
@@ -562,10 +562,10 @@ class Isolation:
         self, provider: AgentMemoryProvider, role: str
     ) -> None:
         """Names that look the same are the same."""
-        concept, subject, scope = ROLES[role](unicodedata.normalize("NFD", "café"))
+        concept, subject, scope = ROLES[role](normalized("NFD", "café"))
         await provider.save(SingleFact(concept, "found"), subject, scope)
 
-        concept, subject, scope = ROLES[role](unicodedata.normalize("NFC", "café"))
+        concept, subject, scope = ROLES[role](normalized("NFC", "café"))
         loaded = await provider.load(concept, subject, scope)
 
         assert [fact.values for fact in loaded] == [("found",)]

@@ -33,7 +33,6 @@ from errno import ELOOP
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
-from unicodedata import normalize
 
 import orjson
 from anyio.to_thread import run_sync
@@ -45,7 +44,7 @@ from factmem.encryption.key import Key
 from factmem.errors import InputValueError
 from factmem.ledger.entries import Entry, stored
 from factmem.models._checked import checked_subjects
-from factmem.models._values import checked_name
+from factmem.models._values import checked_name, normalized
 from factmem.models.facts import (
     AnyFact,
     Concept,
@@ -228,7 +227,7 @@ async def import_koog(
     unseal, known = _unseal(key), {MemorySubject.EVERYTHING.name: MemorySubject.EVERYTHING}
     for subject in checked_subjects(subjects):
         subject.check_bound()
-        if known.setdefault(normalize("NFC", subject.name), subject) != subject:
+        if known.setdefault(normalized("NFC", subject.name), subject) != subject:
             raise InputValueError(
                 f"subjects contains two subjects for Koog's {subject.name!r}: pass one"
             )
@@ -237,7 +236,7 @@ async def import_koog(
     def read(path: Path) -> tuple[Place, list[Entry], list[str]]:
         content = content_of(path, unseal)
         scope, name = place_names(path.relative_to(folder).parts)
-        subject = known.get(normalize("NFC", name)) or MemorySubject(name, "", LOWEST_PRIORITY)
+        subject = known.get(normalized("NFC", name)) or MemorySubject(name, "", LOWEST_PRIORITY)
         place = Place(scope, subject)
         return place, *_entries(content, place.identity)
 

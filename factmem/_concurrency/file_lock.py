@@ -3,11 +3,16 @@
 On POSIX systems it is `flock`, because locks of the other kind (`fcntl`, `lockf`) are released when any
 descriptor of the file is closed. On Windows it is `msvcrt.locking`. The file is never deleted and never
 written: a lock on a deleted file excludes no process.
+
+On Linux waiters take turns: who finds another one waiting goes to the end of a queue of rungs, bytes of
+the same file, and locks one rung after the other. Without it a process that saves again and again
+would take the lock back before those that sleep between two attempts.
 """
 
 import errno
 import os
 import stat
+import struct
 import threading
 import time
 import weakref
@@ -40,6 +45,26 @@ except ImportError:  # Windows
     def _unlock(fd: int) -> None:
         os.lseek(fd, 0, os.SEEK_SET)
         msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+
+
+try:
+    from fcntl import F_OFD_SETLK, F_UNLCK, F_WRLCK
+    from fcntl import fcntl as _control
+
+    def _set_rung(fd: int, rung: int, *, is_held: bool) -> None:
+        """Take a rung, or raise; or give it up. It belongs to the open file, as the lock does."""
+        kind = F_WRLCK if is_held else F_UNLCK
+        _control(fd, F_OFD_SETLK, struct.pack("hhqqi4x", kind, os.SEEK_SET, rung, 1, 0))
+
+    _RUNGS = 64
+    """The waiters that are in order. More of them wait for the last rung."""
+
+except ImportError:  # elsewhere waiters have no order
+
+    def _set_rung(fd: int, rung: int, *, is_held: bool) -> None:
+        """Do nothing."""
+
+    _RUNGS = 1
 
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0001, 0.002
@@ -84,11 +109,13 @@ class FileLock:
     Args:
         path: The file, in an existing folder.
         timeout: How many seconds to wait for the lock.
+        is_fair: Whether waiters take turns. Network file systems have one kind of locks only.
     """
 
-    def __init__(self, path: str, timeout: float) -> None:
+    def __init__(self, path: str, timeout: float, *, is_fair: bool = True) -> None:
         self._path = path
         self._timeout = timeout
+        self._is_fair = is_fair
         self._start()
         _locks.add(self)
 
@@ -97,8 +124,12 @@ class FileLock:
         self._fd, self._depth = -1, 0
 
     @contextmanager
-    def held(self, timeout: float | None = None) -> Generator[None]:
+    def held(self, timeout: float | None = None, *, until: float | None = None) -> Generator[None]:
         """Hold the lock.
+
+        Args:
+            timeout: How many seconds to wait, instead of those of the constructor.
+            until: The monotonic time at which these have passed, if they began before this call.
 
         Raises:
             StoreBusyError: Another thread or process held it for too long.
@@ -106,7 +137,7 @@ class FileLock:
             StorageError: The operating system refused.
         """
         seconds = self._timeout if timeout is None else timeout
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds if until is None else until
         with self.turn(self._thread, seconds):
             if not self._depth:
                 self._acquire(deadline, seconds)
@@ -145,15 +176,19 @@ class FileLock:
     def _close(self) -> None:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
-            os.close(fd)
+            with suppress(OSError):  # it is closed all the same
+                os.close(fd)
 
     def _acquire(self, deadline: float, seconds: float) -> None:
-        pause = _FIRST_PAUSE
+        pause, turn = _FIRST_PAUSE, _Turn() if self._is_fair else None
         while True:
             try:
                 if self._fd < 0:
                     self._fd = self._opened()
-                try_lock(self._fd)
+                if turn is None:
+                    try_lock(self._fd)
+                else:
+                    turn.take(self._fd)
                 if self._is_current():
                     return
             except (BlockingIOError, PermissionError):  # held; Windows says permission denied
@@ -169,6 +204,7 @@ class FileLock:
                     f"{self._path!r} cannot be locked: {refusal(exc)}. Nothing was written"
                 ) from exc
             self._close()  # deleted or replaced: a lock on it excludes no process
+            turn = turn and _Turn()
 
     def _release(self) -> None:
         try:
@@ -209,6 +245,31 @@ class FileLock:
         if fd >= 0:
             with suppress(OSError):
                 os.close(fd)
+
+
+class _Turn:
+    """The place of a waiter among others."""
+
+    def __init__(self) -> None:
+        self._rung = 0
+        self._is_held = False
+
+    def take(self, fd: int) -> None:
+        """Lock a file if it is this waiter's turn, or raise."""
+        if not self._is_held:
+            try:
+                _set_rung(fd, self._rung, is_held=True)
+            except BlockingIOError:  # another one waits: behind it
+                self._rung = _RUNGS - 1
+                raise
+            self._is_held = True
+        while self._rung:
+            _set_rung(fd, self._rung - 1, is_held=True)
+            _set_rung(fd, self._rung, is_held=False)
+            self._rung -= 1
+        try_lock(fd)
+        self._is_held = False
+        _set_rung(fd, 0, is_held=False)
 
 
 _locks: "weakref.WeakSet[FileLock]" = weakref.WeakSet()

@@ -40,6 +40,9 @@ class MemoryDatabase:
         """See `Database.where`: nowhere."""
         return ""
 
+    def check_mark(self, mark: bytes) -> None:
+        """See `Database.check_mark`: nothing is encrypted."""
+
     def are_there(self, session: Session) -> bool:
         """See `Database.are_there`."""
         return not session.is_empty

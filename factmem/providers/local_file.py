@@ -122,7 +122,8 @@ class LocalFileMemoryProvider(SqlStore):
                 "The key file is in the folder of the store, so that each copy of the folder has its "
                 "keys too: use a file elsewhere"
             )
-        opening = Opening("default", encryption, database, must_exist=must_exist)
+        name = chosen.name if isinstance(chosen, EncryptedStorage) else "default"
+        opening = Opening("default", encryption, database, must_exist=must_exist, sealed_as=name)
         places = StoredPlaces(opening, StoreClock(clock), keep_history)
         search = StoredSearch(places, FtsWords())
         super().__init__(places, limit, search, must_exist=must_exist)

@@ -5,7 +5,7 @@ ProviderKeys: the keys that open an encrypted store.
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from factmem._arguments import expect, expect_function
@@ -64,9 +64,14 @@ class EncryptedStorage(_Files):
 
     encryption: Encryption
     """Wraps the store's key ring: `Aes256GCMEncryptor(key)`."""
+    name: str = field(default="default", kw_only=True)
+    """Sealed into the store when it is created. With a name per store, such as that of a tenant, no
+    database of another store under the same key is accepted in its place."""
 
     def __post_init__(self) -> None:
         checked_encryption(self.encryption)
+        if not expect(self.name, str, "name", 'name="tenant-7"'):
+            raise ValueError('name must not be empty: name="tenant-7"')
         _Files.__post_init__(self)
 
 

@@ -1,6 +1,6 @@
 """Saves and reads of many tasks, event loops and threads, and what is cancelled or fails among them."""
 
-import asyncio  # noqa: TID251 - its Task.cancel is what is tested
+import asyncio
 import gc
 import random
 import time

@@ -1,6 +1,6 @@
 """Cancellation at any moment: a call is complete or has no effect, and others continue."""
 
-import asyncio  # noqa: TID251 - what programs that know asyncio only do to their tasks
+import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path

@@ -97,10 +97,11 @@ async def test_a_restored_backup_is_read(
 
 @pytest.mark.parametrize("look", LOOKS)
 async def test_another_store_is_read(root: Path, storage: Storage, look: str) -> None:
-    """Of the same key: the facts of the first store are nowhere in it."""
+    """Of the same key, if its folder is told: the facts of the first store are nowhere in it."""
     async with LocalFileMemoryProvider(root.with_name("other"), storage=storage) as other:
         await other.save(theme("dark"), ALICE, AGENT)
     store = await opened(root, storage)
+    (root / "reserve").unlink()
     put(root.with_name("other"), root)
 
     await LOOKS[look](store)

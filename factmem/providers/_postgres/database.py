@@ -87,6 +87,9 @@ class PostgresDatabase:
         """See `Database.where`."""
         return _own(session).server
 
+    def check_mark(self, mark: bytes) -> None:
+        """See `Database.check_mark`: the name of a store is in its key ring."""
+
     def are_there(self, session: CoreSession) -> bool:
         """See `Database.are_there`."""
         version = schema.found_version(_own(session))

@@ -56,6 +56,10 @@ class Database(Protocol):
         """Create the tables if they do not exist, once for concurrent callers."""
         ...
 
+    def check_mark(self, mark: bytes) -> None:
+        """Raise `TamperedError` if an encrypted store is not the one that was in this place before."""
+        ...
+
     # Work
 
     def read(self, work: Callable[[Session, int], R]) -> R:

@@ -166,20 +166,27 @@ class StoredPlaces:
         """Do work; do it again with new keys if they were rotated meanwhile."""
 
         def checked(session: Session, attempt: int) -> R:
-            if session.file != self._file:
-                if self._file is not None:  # it was deleted or replaced since
+            is_gone = session.is_empty and self.opening.known is not None
+            if session.file != self._file or is_gone:
+                if self._file is not None or is_gone:  # it was deleted or replaced since
                     self.opening.reload()
                     self._views.clear()
                 self._file = session.file
             return work(session, attempt)
 
-        for _ in range(3):
+        looks, before = 0, None
+        while looks < 3:
             encryption = self.opening.encryption
             try:
                 return do(checked)
             except UnknownGenerationError:
+                store = self.opening.known
+                now = None if store is None else (store.sealing.generation, store.anchors)
+                # Another process may rotate again and again: only a row that stays is a wrong one.
+                looks, before = looks + 1 if now == before else 0, now
                 self.opening.reload()
             except WrongKeyError:  # a snapshot from before the rotation of another thread
+                looks += 1
                 if self.opening.encryption is encryption:
                     raise
         raise TamperedError(

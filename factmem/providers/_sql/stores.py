@@ -6,6 +6,7 @@ the row, unwraps the key ring, and remembers the store until another process has
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from logging import INFO, getLogger
 from secrets import token_hex
@@ -80,6 +81,7 @@ class Opening:
         encryption: What wraps its key ring; None for a plain store.
         database: The database.
         must_exist: Whether a missing store is an error instead of an empty one.
+        sealed_as: The name in its key ring, if it is another one.
     """
 
     def __init__(
@@ -89,9 +91,13 @@ class Opening:
         database: Database,
         *,
         must_exist: bool = False,
+        sealed_as: str | None = None,
     ) -> None:
         self.name = name
+        self._sealed_as = name if sealed_as is None else sealed_as
         self.encryption = encryption
+        self._given = encryption
+        """It may know more keys than the one that a rotation made the present one."""
         self.coming: Encryption | None = None
         """The encryption of a rotation that is about to commit."""
         self.database = database
@@ -227,17 +233,22 @@ class Opening:
                 "The store is encrypted: open it with its key, by "
                 "storage=EncryptedStorage(Aes256GCMEncryptor(key)) or encryption="
             )
-        coming = self.coming  # read before the other: see _change in StoreKeys
+        # The coming one is read before the present one: see _change in StoreKeys.
+        others = [each for each in (self.coming, self._given) if each is not None]
+        present = self.encryption
         try:
-            unwrapped = self.encryption.unwrap(row.slots, row.id)
+            unwrapped = present.unwrap(row.slots, row.id)
         except WrongKeyError:
-            if coming is None:
+            for each in others:
+                with suppress(WrongKeyError):
+                    unwrapped = each.unwrap(row.slots, row.id)
+                    break
+            else:
                 raise
-            unwrapped = coming.unwrap(row.slots, row.id)
         from factmem.encryption._ring import KeyRing
 
         ring = KeyRing.load(unwrapped.ring)
-        if ring.store != self.name:
+        if ring.store != self._sealed_as:
             raise TamperedError(
                 "The row of the store is that of another store: it was exchanged. Restore it from a "
                 "backup"
@@ -256,6 +267,7 @@ class Opening:
             from factmem.providers._sql.sealed import RingSealing  # plain stores need no cipher
 
             sealing: Sealing = RingSealing(row.id, self.ring(row)[0])
+            self.database.check_mark(sealing.key("folder", ()))
         elif self.encryption is not None:
             raise TamperedError(
                 "The store is not encrypted, and a key was given: either its row was replaced, or "
@@ -280,7 +292,7 @@ class Opening:
             return made, PLAIN, "[]"
         from factmem.encryption._ring import KeyRing
 
-        slot = self.encryption.wrap(KeyRing.new(self.name).dump(), made)
+        slot = self.encryption.wrap(KeyRing.new(self._sealed_as).dump(), made)
         return made, SEALED, orjson.dumps([slot]).decode()
 
 

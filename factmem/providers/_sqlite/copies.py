@@ -122,7 +122,8 @@ class Draft:
 
     def close(self) -> None:
         """Remove the folder, unless it was renamed."""
-        os.close(self._lock)
+        with suppress(OSError):  # it is closed all the same
+            os.close(self._lock)
         with suppress(OSError):  # `ignore_errors` does not cover every call of Python 3.11's rmtree
             shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -36,6 +36,7 @@ from factmem.providers._sqlite.files import (
     DAMAGED,
     LOCK,
     ODD_VALUES,
+    REFUSED,
     DamagedError,
     DatabaseFiles,
     DiskFullError,
@@ -90,7 +91,9 @@ class SqliteDatabase:
         self.root = root = files.root
         self.epoch = 0
         """Changes with the connections, and with the file itself."""
-        self._lock = FileLock(str(root / LOCK), busy_timeout)
+        self._lock = FileLock(str(root / LOCK), busy_timeout, is_fair=not files.allow_network)
+        self._until = 0.0
+        """The end of the present call's patience, for whatever it waits."""
         self._start()
         with _forks:
             _databases.add(self)
@@ -126,6 +129,10 @@ class SqliteDatabase:
         """See `Database.make`."""
         assert isinstance(session, SqliteSession)  # noqa: S101 - the only session of this dialect
         session.create()
+
+    def check_mark(self, mark: bytes) -> None:
+        """See `Database.check_mark`."""
+        self.files.check_mark(mark)
 
     # Work
 
@@ -171,13 +178,15 @@ class SqliteDatabase:
     @contextmanager
     def writing(self) -> Generator[SqliteSession]:
         """Give the writer's session; a database that does not exist is created on demand."""
+        until = time.monotonic() + self._timeout
         with self._lock.turn(self._writing):
+            self._until = until
             self._check_process()
             try:
                 self._close_replaced()
                 if self._writer is None and self.files.exists():
                     self._writer = self._made()
-                yield SqliteSession(self._writer, self._create, self._lock.held, file=self._inode)
+                yield SqliteSession(self._writer, self._create, self._locked, file=self._inode)
             except sqlite3.Error as exc:
                 self._writer = self._dropped(self._writer, exc)
                 raise self.files.error_of(exc) from exc
@@ -186,6 +195,21 @@ class SqliteDatabase:
                 raise
             finally:
                 self._end_transaction()
+
+    @contextmanager
+    def _locked(self) -> Generator[None]:
+        """Hold the lock of the store. SQLite waits for another program no longer than is left."""
+        with self._lock.held(until=self._until):
+            db, left = self._writer, max(self._until - time.monotonic(), 0.0)
+            if db is None or left > 0.9 * self._timeout:
+                yield
+                return
+            db.execute(f"PRAGMA busy_timeout = {int(left * 1000)}")
+            try:
+                yield
+            finally:
+                with suppress(sqlite3.Error):
+                    db.execute(f"PRAGMA busy_timeout = {int(self._timeout * 1000)}")
 
     def _end_transaction(self) -> None:
         """Close a connection that could not roll back: it would keep SQLite's lock from all others."""
@@ -336,7 +360,7 @@ class SqliteDatabase:
 
     def _made(self) -> sqlite3.Connection:
         """Open the database for writing; create what is missing."""
-        db = self.files.create(self._lock)
+        db = self.files.create(self._lock, self._until)
         self._inode = self.files.identity()
         self._guarded()
         return db
@@ -449,7 +473,9 @@ class SqliteDatabase:
         self, db: sqlite3.Connection | None, exc: sqlite3.Error
     ) -> sqlite3.Connection | None:
         """Close a connection after a failure of the disk: what it has in memory may be wrong."""
-        if db is None or code_of(exc) not in (*DAMAGED, sqlite3.SQLITE_IOERR):
+        if code_of(exc) in REFUSED:  # all of them are opened anew, as the right may be given
+            self._inode = (-1, -1)
+        if db is None or code_of(exc) not in (*DAMAGED, *REFUSED, sqlite3.SQLITE_IOERR):
             return db
         self.epoch += 1
         with suppress(sqlite3.Error):

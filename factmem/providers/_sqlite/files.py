@@ -22,6 +22,7 @@ says that a running store is copied by `factmem backup` only, and a guard only k
 import os
 import re
 import sqlite3
+import stat
 import struct
 import threading
 import time
@@ -31,8 +32,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from factmem._concurrency.file_lock import FileLock, refusal, sync_folder
-from factmem.errors import CorruptJournalError, StorageError, StoreBusyError
+from factmem._concurrency.file_lock import ORDINARY, FileLock, refusal, sync_folder
+from factmem.errors import CorruptJournalError, StorageError, StoreBusyError, TamperedError
 from factmem.providers._sqlite import session as schema
 
 _NETWORK = frozenset(
@@ -113,11 +114,13 @@ _PRAGMAS = (
     "cell_size_check = on",
 )
 
+_SIDES = tuple(f"{NAME}-{side}" for side in ("wal", "shm", "journal"))
 _RESERVE = "reserve"
 _RESERVED = 1 << 20
 """The bytes of a file that is given up on a full disk, because erasing needs room in the log."""
 
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+REFUSED = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 ODD_VALUES = (TypeError, UnicodeDecodeError, struct.error)
 """Errors of Python where a damaged row has NULL for a number or bytes, or text that is not UTF-8."""
 
@@ -165,7 +168,7 @@ class DatabaseFiles:
         self.root, self.path = root, root / NAME
         self._name = str(self.path)  # `lstat` of a string takes half the time
         self._timeout = busy_timeout
-        self._allow_network = allow_network
+        self.allow_network = allow_network
         self._mode = mode
         self.file_mode = mode & 0o666
         """The permissions of new files. SQLite gives the log and its index those of the database."""
@@ -190,6 +193,7 @@ class DatabaseFiles:
             StoreBusyError: A connection is open, in this process or another one.
         """
         if not self.exists():
+            self._remove_rest()
             yield
             return
         try:
@@ -208,9 +212,9 @@ class DatabaseFiles:
             with suppress(sqlite3.Error), closing(self.connect("rw")) as db:
                 _set_wal(db)
 
-    def create(self, lock: FileLock) -> sqlite3.Connection:
-        """Open the database for writing; create what is missing."""
-        kind = None if self._allow_network else network_file_system(str(self.root))
+    def create(self, lock: FileLock, until: float) -> sqlite3.Connection:
+        """Open the database for writing; create what is missing. It waits until a monotonic time."""
+        kind = None if self.allow_network else network_file_system(str(self.root))
         if kind is not None:
             raise StorageError(
                 f"The folder {str(self.root)!r} is on a network file system ({kind}), where locks "
@@ -221,10 +225,10 @@ class DatabaseFiles:
             made = self.make_folder()
             # In a child of a fork without hooks this may hang, which must not happen under the lock.
             sqlite3.connect(":memory:").close()
-            with lock.held():
+            with lock.held(until=until):
                 is_new = self._link_new()
                 with closed_on_error(self.connect("rw")) as db:
-                    _set_wal(db)
+                    _set_wal(db, until)
                     schema.create(db, self.path)
                 self.fill_reserve()
             if is_new or made:
@@ -269,6 +273,7 @@ class DatabaseFiles:
                 self._check_not_emptied(self._had_tables())
             return False
         self._remove_unlinked()  # of a process that was killed here
+        self._remove_rest()
         made = self.root / f"{_UNLINKED}{os.getpid()}-{threading.get_ident()}"
         # Created before SQLite would, which takes the permissions of the umask.
         os.close(self._new(made))
@@ -286,6 +291,45 @@ class DatabaseFiles:
         finally:
             self._remove_unlinked()
         return True
+
+    def _remove_rest(self) -> None:
+        """Remove what a deleted database left: a new one would take over the log of a killed process."""
+        for name in (*_SIDES, _RESERVE):
+            (self.root / name).unlink(missing_ok=True)
+
+    def _check_sides(self) -> None:
+        """Raise if a file beside the database is a link: SQLite would write to what it leads to."""
+        for name in _SIDES:
+            with suppress(FileNotFoundError):
+                found = os.lstat(self.root / name)
+                if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+                    raise CorruptJournalError(
+                        f"{str(self.root / name)!r} is a link, or no regular file: remove it. "
+                        f"Nothing was written"
+                    )
+
+    def check_mark(self, mark: bytes) -> None:
+        """Raise unless the database is of the store that was opened in this folder before.
+
+        The mark is in the reserve, and so in no copy by `backup`. It is written if there is none.
+
+        Raises:
+            TamperedError: It is the database of another store under the same key.
+        """
+        with suppress(OSError):
+            fd = os.open(self.root / _RESERVE, os.O_RDWR | ORDINARY)
+            with open(fd, "r+b", buffering=0) as file:
+                known, found = file.read(len(mark)), os.fstat(fd)
+                if found.st_nlink > 1 or not stat.S_ISREG(found.st_mode):
+                    return  # it is another file too
+                if known == bytes(len(mark)):
+                    file.seek(0)
+                    file.write(mark)
+                elif known != mark:
+                    raise TamperedError(
+                        f"{str(self.path)!r} is the database of another store than this folder had: "
+                        f"put its own back, or remove the file 'reserve' if that was meant"
+                    )
 
     def _remove_unlinked(self) -> None:
         for path in self.root.glob(f"{_UNLINKED}*"):
@@ -354,6 +398,8 @@ class DatabaseFiles:
 
     def connect(self, mode: str, path: Path | None = None) -> sqlite3.Connection:
         """Return a new connection in one of SQLite's modes, to the database or another file."""
+        if path is None:
+            self._check_sides()
         db = sqlite3.connect(
             f"{(path or self.path).absolute().as_uri()}?mode={mode}",
             uri=True,
@@ -430,18 +476,22 @@ def code_of(exc: sqlite3.Error) -> int:
     return getattr(exc, "sqlite_errorcode", 0) & 0xFF
 
 
-def _set_wal(db: sqlite3.Connection) -> None:
-    """Make a database write ahead; SQLite itself does not wait for readers here."""
-    for _ in range(100):
+def _set_wal(db: sqlite3.Connection, until: float | None = None) -> None:
+    """Make a database write ahead; SQLite itself does not always wait for readers here."""
+    ((patience,),) = db.execute("PRAGMA busy_timeout")
+    until = time.monotonic() + patience / 1000 if until is None else until
+    db.execute("PRAGMA busy_timeout = 0")
+    while True:
         try:
             db.execute("PRAGMA journal_mode = wal")
         except sqlite3.OperationalError as exc:
-            if code_of(exc) not in _BUSY:  # a failing disk: the lock of the store is held meanwhile
+            # else a failing disk: the lock of the store is held meanwhile
+            if code_of(exc) not in _BUSY or time.monotonic() > until:
                 raise
-            time.sleep(0.02)
+            time.sleep(0.01)
         else:
-            return
-    db.execute("PRAGMA journal_mode = wal")
+            break
+    db.execute(f"PRAGMA busy_timeout = {patience}")
 
 
 try:
@@ -547,7 +597,8 @@ class Guard:
         with _lock:
             if not self._count and self._key not in _guards:
                 for fd in (*self._files, *self._pins):
-                    os.close(fd)
+                    with suppress(OSError):  # it is closed all the same
+                        os.close(fd)
                 self._files, self._pins = [], []
 
 

@@ -213,10 +213,10 @@ class SqliteSession:
         """See `Session.check_integrity`."""
         found = self.connection.execute("PRAGMA integrity_check(1)").fetchone()
         if found != ("ok",):
-            raise CorruptJournalError(
-                "The database is damaged: restore it from a backup, or save its readable places with "
-                "`factmem salvage`"
-            )
+            # It reports a read that the disk refused in the same words, so it is asked again.
+            error = sqlite3.DatabaseError("integrity_check")
+            error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_CORRUPT, "SQLITE_CORRUPT"
+            raise error
 
     def on_removal(self) -> None:
         """Note that the log has copies of removed values until it is truncated."""

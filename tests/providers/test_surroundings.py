@@ -1,0 +1,336 @@
+"""What other programs, rights, keys and killed processes do to the files of a store."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import closing, suppress
+from itertools import pairwise
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+
+from factmem._concurrency.file_lock import FileLock
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
+from factmem.encryption.key import Key
+from factmem.errors import StorageError, StoreBusyError, TamperedError
+from factmem.providers._sql.sealing import UnknownGenerationError
+from factmem.providers._sqlite import session as schema
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
+from factmem.testing._facts import AGENT, theme
+from tests.providers.local_stores import ALICE, BOB, KEY, current, disk, run
+
+KILLED = """
+import os, sys, anyio
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.testing._facts import AGENT, PERSON, theme
+async def main():
+    store = LocalFileMemoryProvider(sys.argv[1])
+    for number in range(int(sys.argv[2])):
+        await store.save(theme(f"old {number}"), PERSON.of("alice"), AGENT)
+    os._exit(0)
+anyio.run(main)
+"""
+
+REFUSED = """
+import os, sys, anyio
+from factmem.errors import StorageError, StoreBusyError, TamperedError
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.testing._facts import AGENT, USER, theme
+root = sys.argv[1]
+async def main():
+    async with LocalFileMemoryProvider(root) as store:
+        await store.save(theme("dark"), USER, AGENT)
+    os.chmod(f"{root}/facts.db", 0o400)
+    if os.geteuid() == 0:  # who may write whatever its mode is
+        for name in ("", *os.listdir(root)):
+            os.chown(f"{root}/{name}", 65534, 65534)
+        os.chmod(os.path.dirname(root), 0o777)
+        os.setegid(65534)
+        os.seteuid(65534)
+    async with LocalFileMemoryProvider(root) as store:
+        try:
+            await store.save(theme("dim"), USER, AGENT)
+        except StorageError:
+            for name in os.listdir(root):
+                os.chmod(f"{root}/{name}", 0o600)
+            await store.save(theme("light"), USER, AGENT)
+            print("saved")
+anyio.run(main)
+"""
+
+
+def program(source: str, *arguments: object) -> str:
+    command = [sys.executable, "-c", source, *map(str, arguments)]
+    done = subprocess.run(command, timeout=50, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize("saves", [1, 30])
+async def test_a_deleted_database_does_not_come_back(root: Path, saves: int) -> None:
+    """The log of a killed process was left beside it."""
+    program(KILLED, root, saves)
+    assert (root / "facts.db-wal").stat().st_size
+    (root / "facts.db").unlink()
+
+    async with LocalFileMemoryProvider(root) as store:
+        await store.save(theme("new"), BOB, AGENT)
+        assert await current(store) == []
+        assert await current(store, BOB) == ["new"]
+        await store.verify()
+
+
+async def test_a_deleted_database_is_restored_alone(root: Path) -> None:
+    """The log of a killed process is not that of the backup."""
+    async with LocalFileMemoryProvider(root) as store:
+        await store.save(theme("kept"), BOB, AGENT)
+        await store.backup(root.with_name("backup"))
+    program(KILLED, root, 5)
+    (root / "facts.db").unlink()
+
+    async with LocalFileMemoryProvider(root) as store:
+        await store.restore(root.with_name("backup"))
+        assert await current(store) == []
+        assert await current(store, BOB) == ["kept"]
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="rights of POSIX systems")
+async def test_a_right_that_is_given_ends_the_refusal() -> None:
+    """A provider that was refused once opens the files again."""
+    folder = tempfile.mkdtemp()  # where another user may go
+    try:
+        assert program(REFUSED, f"{folder}/store") == "saved\n"
+    finally:
+        shutil.rmtree(folder)
+
+
+async def test_a_removed_folder_is_made_again(root: Path, storage: Storage) -> None:
+    """By the process that had made it, without an error of its own."""
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        await store.save(theme("dark"), ALICE, AGENT)
+        for turn in range(3):
+            shutil.rmtree(root)
+            assert await current(store) == []
+            await store.save(theme(f"light {turn}"), ALICE, AGENT)
+            assert await current(store) == [f"light {turn}"]
+            await store.verify()
+
+
+async def test_a_database_out_of_its_mode_does_not_wait_for_ever(root: Path) -> None:
+    """One deadline for the call, whatever it waits for."""
+    async with LocalFileMemoryProvider(root) as store:
+        await store.save(theme("dark"), ALICE, AGENT)
+    run(root, "PRAGMA journal_mode = delete")
+    with closing(sqlite3.connect(root / "facts.db", isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM entries").fetchone()
+        async with LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=0.3)) as store:
+            begin = monotonic()
+            with pytest.raises(StoreBusyError):
+                await store.save(theme("dim"), ALICE, AGENT)
+            assert 0.3 <= monotonic() - begin < 15
+            reader.execute("COMMIT")
+            await store.save(theme("light"), ALICE, AGENT)
+
+
+async def test_a_wait_for_sqlite_ends_with_that_for_the_lock(root: Path) -> None:
+    """Both are one call's patience."""
+    storage = SimpleStorage(busy_timeout=0.6)
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        await store.save(theme("dark"), ALICE, AGENT)
+        lock, held = FileLock(str(root / "lock"), 1.0), threading.Event()
+
+        def hold() -> None:
+            with lock.held():
+                held.set()
+                sleep(0.4)
+
+        thread = threading.Thread(target=hold)
+        with closing(sqlite3.connect(root / "facts.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            thread.start()
+            held.wait()
+            begin = monotonic()
+            with pytest.raises(StoreBusyError):
+                await store.save(theme("dim"), ALICE, AGENT)
+            assert monotonic() - begin < 0.95
+        thread.join()
+        await store.save(theme("light"), ALICE, AGENT)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere waiters have no order")
+def test_waiters_for_a_lock_take_turns(tmp_path: Path) -> None:
+    """A process that saves again and again does not starve the others."""
+    turns: list[str] = []
+    is_over = threading.Event()
+
+    def take(name: str) -> None:
+        lock = FileLock(str(tmp_path / "lock"), 50)
+        while not is_over.is_set():
+            with lock.held():
+                turns.append(name)
+                sleep(0.01)
+                if len(turns) >= 120:
+                    is_over.set()
+
+    threads = [threading.Thread(target=take, args=[name]) for name in "abcdef"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    steady = turns[12:]
+    for name in "abcdef":
+        at = [number for number, each in enumerate(steady) if each == name]
+        assert max(later - earlier for earlier, later in pairwise(at)) <= 3 * 6
+
+
+def linked(target: Path, path: Path) -> None:
+    os.link(target, path)
+
+
+def symlinked(target: Path, path: Path) -> None:
+    path.symlink_to(target)
+
+
+@pytest.mark.parametrize("link", [linked, symlinked])
+@pytest.mark.parametrize(
+    "name", ["facts.db-wal", "facts.db-shm", "facts.db-journal", "reserve", "lock"]
+)
+async def test_a_link_is_not_followed(
+    root: Path, storage: Storage, name: str, link: Callable[[Path, Path], None]
+) -> None:
+    """A file outside the store is not written to, whatever links to it."""
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        await store.save(theme("dark"), ALICE, AGENT)
+    outside = root.with_name("outside")
+    outside.write_bytes(bytes(5000))
+    (root / name).unlink(missing_ok=True)
+    link(outside, root / name)
+
+    with suppress(StorageError):
+        async with LocalFileMemoryProvider(root, storage=storage) as store:
+            await store.save(theme("dim"), ALICE, AGENT)
+            await store.erase(ALICE, AGENT)
+    assert outside.read_bytes() == bytes(5000)
+
+
+async def test_databases_of_two_folders_are_not_exchanged(tmp_path: Path) -> None:
+    """One key for all tenants must not let one of them read another one's facts."""
+    roots = [tmp_path / name for name in "ab"]
+    storage = EncryptedStorage(Aes256GCMEncryptor(KEY))
+    for root in roots:
+        async with LocalFileMemoryProvider(root, storage=storage) as store:
+            await store.save(theme(root.name), ALICE, AGENT)
+    one, other = (root / "facts.db" for root in roots)
+    content = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+
+    async with LocalFileMemoryProvider(roots[0], storage=storage) as store:
+        with pytest.raises(TamperedError, match="another store"):
+            await current(store)
+        with pytest.raises(TamperedError, match="another store"):
+            await store.save(theme("dim"), ALICE, AGENT)
+    one.write_bytes(content)
+    async with LocalFileMemoryProvider(roots[0], storage=storage) as store:
+        assert await current(store) == ["a"]
+
+
+async def test_a_name_is_part_of_what_is_sealed(tmp_path: Path) -> None:
+    """So whole folders cannot be exchanged either."""
+    encryption = Aes256GCMEncryptor(KEY)
+    for name in "ab":
+        storage = EncryptedStorage(encryption, name=name)
+        async with LocalFileMemoryProvider(tmp_path / name, storage=storage) as store:
+            await store.save(theme(name), ALICE, AGENT)
+
+    for name, other in ("ab", "ba"):
+        storage = EncryptedStorage(encryption, name=name)
+        async with LocalFileMemoryProvider(tmp_path / other, storage=storage) as store:
+            with pytest.raises(TamperedError, match="another store"):
+                await current(store)
+    with pytest.raises(ValueError, match="name must not be empty"):
+        EncryptedStorage(encryption, name="")
+
+
+async def test_a_provider_keeps_the_keys_that_it_was_opened_with(root: Path) -> None:
+    """After its own rotation another process may rotate to one of them."""
+    first, second, third = (Key.generate() for _ in range(3))
+    async with (
+        LocalFileMemoryProvider(
+            root, storage=EncryptedStorage(Aes256GCMEncryptor(first, second))
+        ) as one,
+        LocalFileMemoryProvider(
+            root, storage=EncryptedStorage(Aes256GCMEncryptor(third, first, second))
+        ) as other,
+    ):
+        await one.save(theme("dark"), ALICE, AGENT)
+        await one.keys.rotate(third)
+        await other.keys.rotate(second)
+        assert await current(one) == ["dark"]
+        await one.save(theme("light"), ALICE, AGENT)
+        assert await current(other) == ["light"]
+
+
+async def test_many_rotations_meanwhile_are_no_tampering(root: Path) -> None:
+    """Each look finds another generation of keys, until the rotations end."""
+    keys = [Key.generate() for _ in range(8)]
+    async with (
+        LocalFileMemoryProvider(root, storage=EncryptedStorage(Aes256GCMEncryptor(*keys))) as one,
+        LocalFileMemoryProvider(root, storage=EncryptedStorage(Aes256GCMEncryptor(*keys))) as other,
+    ):
+        await one.save(theme("dark"), ALICE, AGENT)
+        assert await current(other) == ["dark"]
+        places, left = other._places, keys[1:]
+        read = places.database.write
+
+        def rotating(work: Callable[..., object]) -> object:
+            def late(session: object, attempt: int) -> object:
+                places.opening.found(session)  # type: ignore[arg-type]
+                if left:
+                    one._places.opening.start_afresh()
+                    one.keys._slots.rotate(Aes256GCMEncryptor(left.pop()))
+                    raise UnknownGenerationError
+                return work(session, attempt)
+
+            return read(late)
+
+        places.database.write = rotating  # type: ignore[method-assign, assignment]
+        await other.save(theme("light"), BOB, AGENT)
+        assert await current(one, BOB) == ["light"]
+
+
+async def test_a_failed_read_is_not_damage(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite's check reports a read that the disk refused in the words for damage."""
+    async with LocalFileMemoryProvider(root) as store:
+        await store.save(theme("dark"), ALICE, AGENT)
+        checks: list[object] = []
+        check = schema.SqliteSession.check_integrity
+
+        class Failing:
+            def __init__(self, db: sqlite3.Connection) -> None:
+                self._db = db
+
+            def execute(self, query: str, *given: Any) -> object:
+                if "integrity_check" in query:
+                    return self._db.execute("SELECT 'unable to get the page. error code=10'")
+                return self._db.execute(query, *given)
+
+        def once(session: schema.SqliteSession) -> None:
+            checks.append(session)
+            if len(checks) == 1:
+                session.db = Failing(session.connection)  # type: ignore[assignment]
+            check(session)
+
+        monkeypatch.setattr(schema.SqliteSession, "check_integrity", once)
+        await store.verify()
+        assert len(checks) == 2
+    assert disk(root)

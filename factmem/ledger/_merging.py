@@ -165,9 +165,8 @@ class _Merge:
         joined: Any = min(old, part, key=_rank)
         if kind == "facts":
             joined = _joined(joined, old, part)
-            for one, other in ((old, part), (part, old)):
-                if "purged" in other:
-                    self._doom(one, other)
+            self._doom(old, part)
+            self._doom(part, old)
             if "purged" in joined:
                 # This copy brings a purge: the words must leave the quotes and messages here, too.
                 left = set(map(canonical, _values(joined)))
@@ -180,12 +179,14 @@ class _Merge:
             self._after[number] = entry
 
     def _doom(self, one: StoredFact, other: StoredFact) -> None:
-        """Note the values that the other copy of a save has lost by its purge."""
+        """Note the values that the other copy of a save has lost by its purge, if it had one."""
+        if (purged_at := other.get("purged")) is None:
+            return
         left = set(map(canonical, _values(other)))
         for key in map(canonical, _values(one)):
             if key not in left:
                 name = one["keyword"], key
-                self._doomed[name] = max(self._doomed.get(name, ""), other["purged"])
+                self._doomed[name] = max(self._doomed.get(name, ""), purged_at)
 
     def _join_entry(self, number: int, other: Entry, tie: int) -> None:
         """Take the greater number of the two entries, and the greater name of an actor."""

@@ -15,7 +15,7 @@ old: then files are read again, or written again, and nothing else happens.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -179,7 +179,7 @@ async def sync_devices(
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path) -> Generator[None]:
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
@@ -234,7 +234,7 @@ class _Sync:
         listed, others = await run_sync(self._files.listed)
         self._problems += [f"{name!r} has the name of no device's file" for name in others]
         await self._check_own(listed)
-        await self._look()
+        await self._look(is_dry=is_dry)
         await self._note_removals()
         if not is_dry:
             await run_sync(self._files.remove_drafts, known.device)
@@ -264,13 +264,13 @@ class _Sync:
             for device, files in known.read.items()
         }
 
-    async def _look(self) -> None:
+    async def _look(self, *, is_dry: bool = False) -> None:
         """Read what the store has now."""
         self._present = {}
         places = await self._store.list_places() if self._wanted is None else self._wanted
         for place in sorted(places, key=lambda place: _name(place.identity)):
             entries = numbered(await self._store.entries(place.subject, place.scope))
-            entries = await self._later(place, entries)
+            entries = entries if is_dry else await self._later(place, entries)
             digests = await run_sync(_digests, entries)
             self._present[_name(place.identity)] = place, entries, digests
 

@@ -324,6 +324,9 @@ class _Sync:
                 header, bundle = await run_sync(self._files.read, each.name)
             except FileNotFoundError:  # its device has just replaced it
                 continue
+            except OSError:  # a link, a folder, a bad block
+                refused["cannot be read"] = refused.get("cannot be read", 0) + 1
+                continue
             except (ValueError, KeyError, TypeError, AttributeError):
                 why = "cannot be opened with this key, or are not complete"
                 refused[why] = refused.get(why, 0) + 1

@@ -13,11 +13,13 @@ import pytest
 
 from factmem import FactType, LocalFileMemoryProvider, MemoryScope, MemorySubject
 from factmem._concurrency.file_lock import try_lock
+from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.errors import StoreBusyError
 from factmem.ledger.entries import Entry
 from factmem.models.facts import Concept, FactState, MultipleFacts, SingleFact
 from factmem.models.places import Place
+from factmem.providers.storages import EncryptedStorage, SimpleStorage
 from factmem.providers.store import FactStore
 from factmem.transfer._device_files import SealedFiles
 from factmem.transfer.devices import SyncReport, key_of_phrase, new_phrase, sync_devices
@@ -78,7 +80,9 @@ class World:
         name = name or f"device-{len(self.devices)}"
         folder = self.root / "shared"
         folder.mkdir(exist_ok=True)
-        provider = LocalFileMemoryProvider(self.root / name, clock=self.clock)
+        encrypted = EncryptedStorage(Aes256GCMEncryptor(Key.generate()))
+        storage = encrypted if len(self.devices) % 2 else SimpleStorage()
+        provider = LocalFileMemoryProvider(self.root / name, clock=self.clock, storage=storage)
         store = await self.stack.enter_async_context(provider)
         device = Device(name, store, folder, self.root / f"{name}.sync", self.key, self.clock)
         self.devices.append(device)
@@ -333,7 +337,9 @@ async def test_a_device_that_lost_its_state_loses_and_doubles_nothing(world: Wor
     assert len((await one.entries())[0]) == 2
 
 
-@pytest.mark.parametrize("what", ["remove", "remove all", "cut", "flip", "rename", "foreign"])
+@pytest.mark.parametrize(
+    "what", ["remove", "remove all", "cut", "flip", "rename", "foreign", "link"]
+)
 async def test_a_damaged_folder_is_reported_and_loses_nothing(world: World, what: str) -> None:
     """Whoever has no key can make a device do more work, and no more than that."""
     one, other = await world.add(), await world.add()
@@ -371,6 +377,10 @@ def damage(files: list[Path], what: str) -> None:
             data = bytearray(first.read_bytes())
             data[len(data) // 2] ^= 1
             first.write_bytes(data)
+        case "link":
+            name = "0123456789abcdef-00000001-01234567.factmem"
+            first.with_name(name).symlink_to(first.with_name("no file"))
+            first.with_name(name.replace("-0", "-1", 1)).mkdir()
         case "rename":
             name = first.name
             first.rename(first.with_name("x"))

@@ -68,7 +68,7 @@ LOOPS = {"TestEncrypted": "trio", "TestPlain": "asyncio"}
 """The loop of each kind of store; the other kind runs on the other one."""
 
 FIRST_CASES = {
-    "TestGuardedStore",
+    "TestStoreView",
     "TestInMemoryProvider",
     "TestInheriting",
     "TestObservedStore",

@@ -24,6 +24,9 @@ from factmem.providers.results import PlaceInfo
 
 R = TypeVar("R")
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
 Present: TypeAlias = Callable[[Ledger, str], R]
 """A pure function of the ledger of a place and the time for expiry, as a stamp."""
 
@@ -222,6 +225,14 @@ class StoreClock:
         """
         return max(stamp(utc(self._clock(), "time of the clock")), recorded_at)
 
+    def micros(self) -> int:
+        """Return the time for recording an entry, in microseconds since 1970.
+
+        Raises:
+            ValueError: The clock returned a naive datetime.
+        """
+        return (utc(self._clock(), "time of the clock") - _EPOCH) // _MICROSECOND
+
     def start_in_child(self) -> None:
         """Create a new lock in a forked child. The parent's may be held by a thread not copied."""
         self._lock = Lock()
@@ -241,5 +252,5 @@ class ServerClock:
 
     def set(self, microseconds: int) -> None:
         """Set the clock to the server's time, in microseconds since 1970."""
-        server = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
+        server = _EPOCH + timedelta(microseconds=microseconds)
         self._offset = server - datetime.now(UTC)

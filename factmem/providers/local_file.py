@@ -1,7 +1,8 @@
 """A store in a folder: one SQLite database, durable when a save returns.
 
 The class puts the layers together: `SqliteDatabase` has the connections and the locks, `StoredPlaces`
-the operations, threads and shared commits, `SqlStore` the public methods. It adds what concerns a whole folder: `backup`, `restore` and `salvage` fill a draft beside the target,
+the operations, threads and shared commits, `SqlStore` the public methods. It adds what concerns a
+whole folder: `backup`, `restore` and `salvage` fill a draft beside the target,
 and publish it in one step, so that a crash leaves the old state.
 """
 

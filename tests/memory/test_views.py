@@ -37,7 +37,7 @@ BOB = USER.of("bob")
 OURS, THEIRS = Place(AGENT, ALICE), Place(AGENT, BOB)
 
 
-class TestGuardedStore(FactStoreContract):
+class TestStoreView(FactStoreContract):
     """Inside its boundary a view passes the contract of stores."""
 
     def make_provider(self, clock: TimeProvider) -> StoreView:

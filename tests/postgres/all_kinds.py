@@ -11,7 +11,6 @@ from factmem.encryption import Aes256GCMEncryptor
 from tests.postgres.conftest import Login
 from tests.postgres.pooler import Pooler
 from tests.postgres.test_conformance import Suites
-from tests.postgres.test_search_contract import SearchSuite
 
 KEY = Aes256GCMEncryptor.generate_key()
 
@@ -52,22 +51,6 @@ class TestBehindPgBouncer(OnTrio, Suites):
             "role": login.role,
             "encryption": Aes256GCMEncryptor(KEY),
         }
-
-    @pytest.fixture
-    def dsn(self, pooler: Pooler) -> str:
-        return pooler.dsn()
-
-
-class TestSearchingBehindRowSecurity(SearchSuite):
-    """As a role that is not the owner: the index of words cannot be used."""
-
-    @pytest.fixture
-    def dsn(self, login: Login) -> str:
-        return login.dsn
-
-
-class TestSearchingBehindPgBouncer(OnTrio, SearchSuite):
-    """In transaction mode: settings of an index scan hold for one statement."""
 
     @pytest.fixture
     def dsn(self, pooler: Pooler) -> str:

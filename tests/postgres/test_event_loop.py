@@ -107,7 +107,7 @@ async def test_an_unexpected_error_loses_no_connection(
     provider = new_store(max_connections=1)
     await _warm(provider)
     with monkeypatch.context() as patched:
-        patched.setattr(provider._places.clock, "recording", lambda *_: 1 / 0)
+        patched.setattr(provider._places.clock, "micros", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             await provider.save(languages("refused"), USER, AGENT)
 

@@ -462,7 +462,7 @@ class StoredPlaces:
 
         def write(session: Session, unknown: int) -> Appended:
             reader, writer = self.writing(session)
-            now, mark, earlier = micros(self.clock.recording()), new_mark(), list(late)
+            now, mark, earlier = self.clock.micros(), new_mark(), list(late)
             late[mark] = set()
             if not unknown and all(save.since is None for save in saves):
                 return Appended(writer.append(session, Batch(saves, reader, now), mark), set())
@@ -489,7 +489,7 @@ class StoredPlaces:
             view.outdate()
         elif view is not None and saved is not None:
             view.add(saved)
-        if saved is not None:
+        if saved is not None and self._keep_history is not None:
             self.tidying.tidy(identity, saved.position.extent.last)
 
     @in_thread

@@ -5,7 +5,7 @@ Detection, the options of an application, and DetectionRequest, one run over a c
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, tzinfo
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -19,6 +19,7 @@ from factmem.models._display import Displayed
 from factmem.models.facts import AnyConcept, Concept, FactSource, SourceKind
 from factmem.models.places import Identity, Place
 from factmem.models.profile import Concepts
+from factmem.models.when import zone_named
 from factmem.prompt._transcript import Transcript, checked_trust
 from factmem.providers.results import Moment
 from factmem.usage import Usage
@@ -205,7 +206,7 @@ class Detection:
 
     Raises:
         TypeError: A field has the wrong type.
-        ValueError: A word is unknown, two concepts have the same keyword, or `trust` contains a
+        ValueError: A word or time zone is unknown, two concepts have the same keyword, or `trust` contains a
             kind that no message has.
     """
 
@@ -218,7 +219,10 @@ class Detection:
     mail addresses and ids of messages to entities. By default the entity of a subject is its name."""
     verify: Verify | None = None
     """"new" lets a second call check the new values of an answer: it keeps, proposes or drops each.
-    One call for 40 values; about 300 tokens, the cited messages, and 60 for each value."""
+    One call for 40 values; about 400 tokens with its schema, the cited messages, and 50 a value."""
+    zone: tzinfo | str | None = None
+    """The time zone of messages whose times name none, such as "Asia/Seoul": in it "yesterday" is
+    counted. By default that of the memory's `MessageForm`."""
 
     def __post_init__(self) -> None:
         if self.only is not None:
@@ -231,6 +235,10 @@ class Detection:
             object.__setattr__(self, "speaker", dict(self.speaker))
         elif self.speaker is not None:
             expect(self.speaker, str, "speaker", example)
+        if isinstance(self.zone, str):
+            object.__setattr__(self, "zone", zone_named(self.zone))
+        elif self.zone is not None:
+            expect(self.zone, tzinfo, "zone", "zone='Asia/Seoul'")
         words = get_args(Verify)
         example = "verify='new'"
         if self.verify is not None and expect(self.verify, str, "verify", example) not in words:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 
 from factmem._arguments import expect, expect_all
 from factmem.detection.report import Detection, DetectionReport, DetectionRequest
@@ -38,7 +38,7 @@ async def detect_in_chat(
             messages,
             trust=wanted.trust,
             since=since,
-            said_at=parts.clock() if said_at is None else said_at,
+            said_at=_moment(parts, wanted) if said_at is None else said_at,
             numbers=numbers,
             speaker=wanted.speaker,
         )
@@ -65,12 +65,18 @@ async def detect_in_texts(
         transcript = Transcript(
             [{"role": "user", "content": text} for text in checked],
             written_by=origin.kind if origin else None,
-            said_at=parts.clock() if said_at is None else said_at,
+            said_at=_moment(parts, parts.settings.detection) if said_at is None else said_at,
         )
         places = parts.selection.detection_places()
         conversation = origin.conversation if origin else None
         request = _request(parts, transcript, places, conversation, parts.settings.detection)
         return await _detected(parts, request, operation)
+
+
+def _moment(parts: MemoryParts, wanted: Detection) -> datetime:
+    """Return the present time, in the time zone of a detection."""
+    zone = wanted.zone
+    return parts.clock().astimezone(zone) if isinstance(zone, tzinfo) else parts.clock()
 
 
 def _request(

@@ -11,7 +11,9 @@
     if (message && message.type === 2 && typeof message.data === "string") {
       const words = message.data.split(/\s+/).map((word) => word.replace(/^[("']+|[?!.,;:)"']+$/g, ""));
       const kept = words.filter((word) => word && !without.has(word.toLowerCase()));
-      if (kept.length) message = { ...message, data: kept.join(" ") };
+      // The index has stems, "telemetri": the beginning of a word must not contain its last "y".
+      const begun = kept.map((word) => word.replace(/([^aeiou])y$/i, "$1"));
+      if (kept.length) message = { ...message, data: begun.join(" ") };
     }
     return post.call(this, message, ...rest);
   };

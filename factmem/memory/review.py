@@ -112,8 +112,8 @@ class FactDifference(Displayed):
 
 @guided(
     {
-        "approve accept confirm": "await review.keep(fact)",
-        "reject decline remove delete": "await review.forget(fact)",
+        "approve confirm keep": "await review.accept(fact)",
+        "decline remove delete forget": "await review.reject(fact)",
         "edit update": "await review.correct(fact, value)",
         "list pending proposals": "await review.inbox()",
     }

@@ -60,7 +60,8 @@ class SiteSearch:
         """Return the pages that the search shows, best first."""
         words = [word.strip("?!.,;:()\"'") for word in question.split()]
         kept = [word for word in words if word and word.lower() not in self._without] or words
-        terms = [term for word in kept for term in re.split(r"[\s\-]+", word) if term]
+        begun = [re.sub(r"([^aeiou])y$", r"\1", word, flags=re.IGNORECASE) for word in kept]
+        terms = [term for word in begun for term in re.split(r"[\s\-]+", word) if term]
         scores: dict[str, float] = defaultdict(float)
         for hit in self._index.search(" ".join(f"{term.lower()}*" for term in terms)):
             ref: str = hit["ref"]

@@ -17,7 +17,7 @@ from factmem.ledger.entries import Entry, decoded, keywords_of, stamped, stored
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import identity_of
 from factmem.providers._postgres.session import PostgresSession
-from factmem.providers._sql import places
+from factmem.providers._sql import places, writing
 from factmem.providers._sql import places as lines
 from factmem.providers._sql.places import topic_of
 from factmem.providers.in_memory import InMemoryProvider
@@ -308,7 +308,7 @@ async def test_keywords_with_one_hash_are_distinguished(
 ) -> None:
     """The lines of both are read, and those of one are taken."""
     monkeypatch.setattr(lines, "topic_of", lambda _: 7)
-    monkeypatch.setattr(places, "topic_of", lambda _: 7)
+    monkeypatch.setattr(writing, "topic_of", lambda _: 7)
     await _fill(opened(), 30)
     await opened().save(theme("dark"), USER, AGENT)
 

@@ -15,7 +15,7 @@ import getpass
 import os
 import sys
 import tomllib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, fields, replace
 from importlib import import_module
@@ -316,7 +316,7 @@ def _load_object(
 
 
 @contextmanager
-def _printing_to_stderr() -> Iterator[None]:
+def _printing_to_stderr() -> Generator[None]:
     """Keep out of the output what a module of the application prints, also by other programs."""
     sys.stdout.flush()
     with redirect_stdout(sys.stderr):

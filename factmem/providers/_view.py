@@ -6,6 +6,9 @@ what its event counts; `_restricted` makes the method from that, with the signat
 keeps nothing that was read, and never closes the store, which the memory and other views use.
 """
 
+# pyright: reportUnknownLambdaType=false, reportPrivateUsage=false
+# The rules count results of many types, and a method made from a rule acts for its view.
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import wraps

@@ -10,7 +10,7 @@ import json
 import re
 import stat
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from os import PathLike, fstat
 from shutil import copyfileobj
@@ -33,7 +33,7 @@ _NEAR_END = 16
 
 
 @contextmanager
-def opened(source: InputFile) -> Iterator[IO[bytes]]:
+def opened(source: InputFile) -> Generator[IO[bytes]]:
     """Yield a seekable file; what can be read only once, such as a pipe, is copied first."""
     if not isinstance(source, str | PathLike):
         yield from _seekable(source, is_file=source.seekable())

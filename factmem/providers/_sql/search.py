@@ -112,7 +112,7 @@ def conditions(wanted: RecallFilter) -> tuple[str, list[object]]:
     found, given = list[str](), list[object]()
     if wanted.keywords is not None:
         where, topics = sql.among("i.topic IN ({keys})", map(topic_of, wanted.keywords or [""]))
-        found, given = [where], [*topics]
+        found, given = [where], list[object](topics)
     for bound, operator in ((wanted.since, ">="), (wanted.until, "<")):
         if bound is not None:
             found.append(f"i.said_at {operator} %s")

@@ -13,11 +13,12 @@ not answered.
 import os
 import time
 import weakref
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import wraps
 from secrets import token_hex
+from types import CoroutineType
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from anyio import CancelScope
@@ -84,7 +85,7 @@ _FEW = 1000
 
 def in_thread(
     function: Callable[Concatenate[S, P], R],
-) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
+) -> Callable[Concatenate[S, P], CoroutineType[Any, Any, R]]:
     """Make an asynchronous method of a blocking one: it runs in a worker thread."""
 
     @wraps(function)

@@ -29,6 +29,8 @@ import time
 from collections import deque
 from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager, suppress
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -494,13 +496,8 @@ def _set_wal(db: sqlite3.Connection, until: float | None = None) -> None:
     db.execute(f"PRAGMA busy_timeout = {patience}")
 
 
-try:
-    import fcntl as _fcntl
-
-    _SET, _READ, _FREE = _fcntl.F_OFD_SETLK, _fcntl.F_RDLCK, _fcntl.F_UNLCK
-    fcntl: Any = _fcntl
-except (ImportError, AttributeError):
-    _SET = _READ = _FREE = 0
+fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
+if not hasattr(fcntl, "F_OFD_SETLK"):  # Windows has no module of this name, macOS not these locks
     fcntl = None
 
 _SHARED = (0x40000000 + 2, 510)
@@ -550,7 +547,7 @@ class Guard:
                         guard._files.append(fd)
                         if name != guard._index:
                             guard._database = fd
-                        _set(fd, _READ, span)
+                        _set(fd, "F_RDLCK", span)
             guard._count += 1
             return guard
 
@@ -590,7 +587,7 @@ class Guard:
             if not self._count:
                 del _guards[self._key]
                 for fd, span in zip(self._files, (_SHARED, _IN_USE), strict=False):
-                    _set(fd, _FREE, span)
+                    _set(fd, "F_UNLCK", span)
 
     def close(self) -> None:
         """Close the descriptors after the connections, if no other store uses them."""
@@ -626,18 +623,22 @@ def release_abandoned() -> None:
 def pin(fd: int) -> None:
     """Keep the log from being overwritten during a snapshot that has begun."""
     if fd >= 0:
-        _set(fd, _READ, _MARKS)
+        _set(fd, "F_RDLCK", _MARKS)
 
 
 def unpin(fd: int) -> None:
     """End that."""
     if fd >= 0:
-        _set(fd, _FREE, _MARKS)
+        _set(fd, "F_UNLCK", _MARKS)
 
 
-def _set(fd: int, kind: int, span: tuple[int, int]) -> None:
+def _set(fd: int, kind: str, span: tuple[int, int]) -> None:
     if fcntl is None:
         return
     # Refused if another process is just cleaning up or changes the mode: SQLite's own locks decide.
     with suppress(OSError):
-        fcntl.fcntl(fd, _SET, struct.pack("hhqqi4x", kind, os.SEEK_SET, *span, 0))
+        fcntl.fcntl(
+            fd,
+            fcntl.F_OFD_SETLK,
+            struct.pack("hhqqi4x", getattr(fcntl, kind), os.SEEK_SET, *span, 0),
+        )

@@ -85,7 +85,7 @@ _FEW = 1000
 
 def in_thread(
     function: Callable[Concatenate[S, P], R],
-) -> Callable[Concatenate[S, P], CoroutineType[Any, Any, R]]:
+) -> "Callable[Concatenate[S, P], CoroutineType[Any, Any, R]]":
     """Make an asynchronous method of a blocking one: it runs in a worker thread."""
 
     @wraps(function)

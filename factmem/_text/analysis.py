@@ -220,25 +220,14 @@ def snowball_stem(word: str) -> str:
     return word if script is None else _stemmers().of(str(script.lastgroup)).stemWord(word)
 
 
-def plural_stem(word: str) -> str:
-    """Remove an English plural ending: "tablets" becomes "tablet", "swimming" is unchanged.
-
-    These are the rules of the "S stemmer": Donna Harman, "How effective is suffixing?", Journal of
-    the American Society for Information Science 42(1), 1991. The first matching rule decides.
-    Words of up to three letters are unchanged.
-    """
-    if len(word) <= 3 or not word.endswith("s"):
-        return word
-    if word.endswith("ies") and not word.endswith(("eies", "aies")):
-        return word[:-3] + "y"
-    if word.endswith("es") and not word.endswith(("aes", "ees", "oes")):
-        return word[:-1]
-    return word if word.endswith(("us", "ss")) else word[:-1]
+def unstemmed(word: str) -> str:
+    """Return a word as it is: its other forms are found by their letters."""
+    return word
 
 
 @cache
 def default_stem() -> Stem:
-    """Return `snowball_stem` if its package can be imported, else `plural_stem`.
+    """Return `snowball_stem` if its package can be imported, else `unstemmed`.
 
     A package that is installed but broken is logged.
     """
@@ -247,11 +236,10 @@ def default_stem() -> Stem:
     except Exception as exc:  # noqa: BLE001 - a broken package can raise any exception
         if not isinstance(exc.__cause__, ModuleNotFoundError):
             _logger.warning(
-                "snowballstemmer is installed and cannot be used (%s): English words are stemmed "
-                "by their plural endings only",
+                "snowballstemmer is installed and cannot be used (%s): words are not stemmed",
                 type(exc.__cause__ or exc).__name__,
             )
-        return plural_stem
+        return unstemmed
     return snowball_stem
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import EllipsisType
-from typing import Any, Generic, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Generic, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 from typing_extensions import TypedDict, TypeVar
 
@@ -377,14 +377,28 @@ class SearchDocument(NamedTuple):
     """A digest of 16 bytes of the text that is embedded."""
 
 
+class Letters(Protocol):
+    """The terms of a place, to find those with similar letters."""
+
+    def similar(self, words: Collection[str]) -> Mapping[str, float]:
+        """Return the terms that are similar to the terms of a word, with their similarities."""
+        ...
+
+    def holders(self, asked: Iterable[str]) -> Mapping[str, int]:
+        """Return how many items have terms with each of some groups of letters."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class SearchQuestion:
     """The question of a search."""
 
-    terms: Sequence[str]
-    """The search terms, without duplicates."""
+    words: Sequence[tuple[str, ...]]
+    """The words to search for, each with its terms."""
     limit: int
     """The number of candidates to return from each place, by words and by meaning each."""
+    letters: Callable[[Mapping[str, int]], Letters]
+    """Returns the vocabulary of a place, given how many items have each of its terms."""
     form: str
     """What the terms depend on beside the texts. Another form makes an index again."""
     describe: Callable[[AnyFact, str | None], SearchDocument]
@@ -423,7 +437,8 @@ class PlaceStatistics(NamedTuple):
     length: float
     """The sum of their lengths."""
     holders: Mapping[str, int]
-    """For each term of the question, how many items have it."""
+    """For each term of the question, and each similar one, how many items have it."""
+    letters: Letters
     vectors: int = 0
     cosines: float = 0.0
     """The sum of the cosines of all vectors with the question."""

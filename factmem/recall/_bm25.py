@@ -21,17 +21,20 @@ in n(t) and coverage, because a document is not about the content of its neighbo
 Posting lists: the documents of each term, with their counts.
 """
 
-import re
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from functools import lru_cache
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from heapq import nlargest
 from itertools import chain
 from math import log
+from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
-from factmem._text.analysis import Word, content_words, pairs, words
+from factmem._text.analysis import Word, content_words, words
+from factmem.providers.results import Letters
+from factmem.recall._letters import Vocabulary, folded, grams, has_letters
 from factmem.recall._place_vectors import Array, numpy_or_none
 
 
@@ -102,18 +105,43 @@ class _Postings:
         return self.holders == len(self.slots)
 
 
+class _Holders(Mapping[str, int]):
+    """The number of documents of each term."""
+
+    def __init__(self, postings: Mapping[str, _Postings]) -> None:
+        self._postings = postings
+
+    def __getitem__(self, term: str) -> int:
+        return self._postings[term].holders
+
+    def __contains__(self, term: object) -> bool:
+        return term in self._postings
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._postings)
+
+    def __len__(self) -> int:
+        return len(self._postings)
+
+
 class PostingLists:
     """The terms of documents in numbered slots. Calls must not overlap with a change."""
 
     def __init__(self) -> None:
         self._postings: dict[str, _Postings] = {}
         self._held: list[Sequence[_Postings] | None] = []
-        """The postings of each slot; None without a document."""
+        """The postings of each slot, those of its own terms first; None without a document."""
+        self._own = array("I")
+        """The number of own terms of each slot."""
 
     @property
-    def terms(self) -> AbstractSet[str]:
-        """A live view of the terms that documents have."""
-        return self._postings.keys()
+    def terms(self) -> Mapping[str, int]:
+        """A live view of the terms that documents have, with the number of these documents."""
+        return _Holders(self._postings)
+
+    def own(self, slot: int) -> list[str]:
+        """Return the terms that the document of a slot has itself."""
+        return [each.term for each in (self._held[slot] or ())[: self._own[slot]]]
 
     def __contains__(self, slot: int) -> bool:
         return slot < len(self._held) and self._held[slot] is not None
@@ -133,6 +161,7 @@ class PostingLists:
                 held.put(slot, counted, is_own=is_own)
                 postings.append(held)
         self._held[slot] = tuple(postings)
+        self._own[slot] = len(document.own)
 
     def _of(self, term: str) -> _Postings:
         held = self._postings.get(term)
@@ -141,6 +170,7 @@ class PostingLists:
         return held
 
     def _grow(self, width: int) -> None:
+        self._own.extend([0] * (width - len(self._held)))
         self._held += [None] * (width - len(self._held))
 
     def drop(self, slot: int) -> None:
@@ -208,11 +238,14 @@ _LEAST_SIZE = 50
 of a word that one document has. With two documents the unknown word would weigh so much that the
 right fact would not cover a question of four words."""
 
-_LEAST_SHARED = 0.6
-"""The least share of common pairs of letters of two similar words."""
+SIMILAR = 0.5
+"""The weight of the best score by similar words beside the best one by words."""
 
-_MOST_COMPARED = 5_000
-"""The most different terms that are compared with a question of which no word is known: 5 ms."""
+LETTERS = 0.5
+"""The weight of the best score by letters, beside the best one of both."""
+
+_LETTERED = 100
+"""The documents that are scored by letters, the best by words."""
 
 _WEIGHT_STEP = 16
 """Weights are multiples of 1/16, so that their sums are exact in any order."""
@@ -251,7 +284,9 @@ class Everywhere(NamedTuple):
     length: float
     """The sum of their lengths."""
     holders: Mapping[str, int]
-    """How many documents have each term of the question."""
+    """How many documents have each term of the question, and each similar one."""
+    vocabularies: Sequence[Letters]
+    """The terms of the documents, place by place."""
 
 
 class TermIndex:
@@ -289,6 +324,10 @@ class TermIndex:
         self._lengths: array[float] = array("d")
         self._total = 0.0
         self._count = 0
+        self._own = Vocabulary()
+        self._vocabularies: Sequence[Letters] = [self._own]
+        if everywhere is not None:
+            self._vocabularies = everywhere.vocabularies
         self._norms: Array | None = None
         """The length term in the denominator for each document, cached until the next change."""
 
@@ -305,19 +344,13 @@ class TermIndex:
         """
         document = self.document(fields, around)
         self.drop(slot)
-        self._lists.put(slot, document if self._everywhere is None else self._asked(document))
+        self._lists.put(slot, document)
         self._norms = None  # each document changes the average length
         if slot >= len(self._lengths):
             self._lengths.extend([0.0] * (slot + 1 - len(self._lengths)))
         self._lengths[slot] = length = document.length
         self._total += length
         self._count += 1
-
-    def _asked(self, document: Document) -> Document:
-        """Return the terms of a document that the only question of this index has."""
-        asked = () if self._everywhere is None else self._everywhere.holders
-        own, beside = ({term: n for term, n in part.items() if term in asked} for part in document)
-        return Document(own, beside)
 
     def drop(self, slot: int) -> bool:
         """Remove the document of a slot. Returns False if there is none."""
@@ -356,43 +389,32 @@ class TermIndex:
             average /= size or 1
         if self._everywhere is not None:
             size, average = self._everywhere.size, self._everywhere.length / self._everywhere.size
-        query, terms = self._found(query, lambda term: self._lists.term(term, among))
-        return self.scores(query, terms, self._lengths, size=size, average=average)
-
-    def scores(
-        self,
-        query: QueryWords,
-        terms: Mapping[str, Term],
-        lengths: Sequence[float],
-        *,
-        size: int,
-        average: float,
-    ) -> WordScores:
-        """Return BM25 and coverage of the documents that have a term of a query.
-
-        Args:
-            query: The words to search for.
-            terms: The documents of each of their terms.
-            lengths: The lengths of the documents by slot.
-            size: The number of all documents.
-            average: The average length of all documents.
-        """
+        find = partial(self._lists.term, among=among)
+        terms = self._found(query, find)
         constant, per_length = _K1 * (1 - _B), _K1 * _B / (average or 1.0)
         scores: dict[int, float] = {}
-        score_so_far = scores.get
         for term in terms.values():
             weight = _idf(term.holders, size) * (_K1 + 1)
             for slot, count in zip(term.slots, term.counts, strict=True):
-                scores[slot] = score_so_far(slot, 0.0) + weight * count / (
-                    count + constant + per_length * lengths[slot]
-                )
-        covered = dict.fromkeys(scores, 0.0)
-        whole, weights = _weights(query.covered, terms, size)
-        for word, weight in zip(query.covered, weights, strict=True):
-            known = [terms[term].own for term in word]
-            for slot in known[0] if len(known) == 1 else {*chain.from_iterable(known)}:
-                covered[slot] += weight
-        return {slot: (score, covered[slot] / whole) for slot, score in scores.items()}
+                norm = constant + per_length * self._lengths[slot]
+                scores[slot] = scores.get(slot, 0.0) + weight * count / (count + norm)
+        near, covered = dict[int, float](), dict.fromkeys(scores, 0.0)
+        for word, weight in self._weighted(query, terms, size):
+            best: dict[int, float] = {}
+            for share, term in self._similar(word, terms, find):
+                best.update(dict.fromkeys(term.own, share))
+            idf = _idf(self._holders(len(best), word), size)
+            for slot, share in best.items():
+                norm = constant + per_length * self._lengths[slot]
+                near[slot] = near.get(slot, 0.0) + share * idf / (1 + norm)
+                covered[slot] = covered.get(slot, 0.0) + share * weight
+        ratio = _fused(max(scores.values(), default=0.0), max(near.values(), default=0.0))
+        whole = {slot: scores.get(slot, 0.0) + ratio * near.get(slot, 0.0) for slot in covered}
+        top = nlargest(_LETTERED, whole, key=lambda slot: (whole[slot], -slot))
+        letters = self._by_letters(query, top, size, is_filtered=among is not None)
+        most, rest = max(whole.values(), default=0.0), min(letters.values(), default=0.0)
+        whole = {slot: score + most * letters.get(slot, rest) for slot, score in whole.items()}
+        return {slot: (score, covered[slot]) for slot, score in whole.items()}
 
     def dense_scan(self, query: QueryWords, among: bytearray | None = None) -> DenseScores:
         """Return the result of `scan` as numpy arrays, many times faster. Requires numpy."""
@@ -409,45 +431,110 @@ class TermIndex:
             mask = np.frombuffer(among, np.bool_)[: len(lengths)]
             size = int(np.count_nonzero(mask))
             norms = self._dense_norms(lengths, float(lengths[mask].sum()), size)
-        query, terms = self._found(query, lambda term: self._lists.dense_term(np, term, mask))
-        scores, covered = np.zeros(len(norms)), np.zeros(len(norms))
+        find = partial(self._lists.dense_term, np, mask=mask)
+        terms = self._found(query, find)
+        scores, covered, near = (np.zeros(len(norms)) for _ in range(3))
         for held in terms.values():
             if len(held.slots):
                 counts: Array = held.counts
                 parts = counts * (_idf(held.holders, size) * (_K1 + 1))
                 parts /= counts + norms[held.slots]
                 scores[held.slots] += parts
-        whole, weights = _weights(query.covered, terms, size)
-        for word, weight in zip(query.covered, weights, strict=True):
-            known = [terms[term].own for term in word if len(terms[term].own)]
-            if len(known) == 1:
-                covered[known[0]] += weight
-            elif known:
-                has = np.zeros(len(norms), np.bool_)
-                for slots in known:
-                    has[slots] = True
-                covered[has] += weight
-        covered /= whole or 1.0
+        for word, weight in self._weighted(query, terms, size):
+            best = np.zeros(len(norms))
+            for share, term in self._similar(word, terms, find):
+                if len(term.own):
+                    best[term.own] = share
+            at = np.flatnonzero(best)
+            near[at] += best[at] * _idf(self._holders(len(at), word), size) / (1 + norms[at])
+            covered[at] += best[at] * weight
+        if len(scores):
+            scores += near * _fused(float(scores.max()), float(near.max()))
+            most = float(scores.max())
+            at = np.flatnonzero(scores)
+            if len(at) > _LETTERED:
+                at = at[np.argpartition(scores[at], -_LETTERED)[-_LETTERED:]]
+            letters = self._by_letters(query, at.tolist(), size, is_filtered=mask is not None)
+            if letters:  # the others count as the least of these, so that equal ones stay equal
+                scores[scores > 0] += most * min(letters.values())
+                more = np.array([*letters.values()]) - min(letters.values())
+                scores[[*letters]] += most * more
         return DenseScores(scores, covered)
 
-    def _found(
-        self, query: QueryWords, find: Callable[[str], Term]
-    ) -> tuple[QueryWords, dict[str, Term]]:
-        """Return the terms of a query; if no document has any, also those of similar words."""
-        terms = {term: find(term) for term in chain.from_iterable(query.wanted)}
-        if self._everywhere is not None:
-            holders = self._everywhere.holders
-            return query, {
-                term: each._replace(holders=holders.get(term, 0)) for term, each in terms.items()
-            }
-        known = self._lists.terms
-        if len(known) > _MOST_COMPARED or any(len(each.slots) for each in terms.values()):
-            return query, terms
-        similar = {word: (*word, *_similar(word, known)) for word in query.wanted}
-        wanted, covered = ([similar[word] for word in words] for words in query)
-        return QueryWords(wanted, covered), {
-            term: find(term) for term in chain.from_iterable(wanted)
+    def _by_letters(
+        self, query: QueryWords, slots: Sequence[int], size: int, *, is_filtered: bool
+    ) -> dict[int, float]:
+        """Return BM25 of documents by the letters of a query, the best one as `LETTERS`.
+
+        Each document counts a group of letters once for each of its terms.
+        """
+        asked = set[str]()
+        for term in filter(has_letters, chain.from_iterable(query.wanted)):
+            asked |= grams(folded(term))
+        common: dict[str, frozenset[str]] = {}
+        counts, lengths = dict[int, Counter[str]](), dict[int, int]()
+        for slot in slots:
+            found, length = Counter[str](), 0
+            for term in filter(has_letters, self._lists.own(slot)):
+                length += len(term)
+                if term not in common:
+                    common[term] = grams(folded(term)) & asked
+                if common[term]:
+                    found.update(common[term])
+            counts[slot], lengths[slot] = found, length
+        if is_filtered:  # other documents must not affect the scores
+            size, held = len(slots), [Counter(chain.from_iterable(counts.values()))]
+        else:
+            held = [Counter(each.holders(asked)) for each in self._vocabularies]
+        idf = {gram: _idf(min(sum(each[gram] for each in held), size), size) for gram in asked}
+        average = sum(lengths.values()) / (len(lengths) or 1) or 1.0
+        scores = {
+            slot: sum(
+                idf[gram] * few / (few + _K1 * (1 - _B + _B * lengths[slot] / average))
+                for gram, few in found.items()
+            )
+            for slot, found in counts.items()
         }
+        best = max(scores.values(), default=0.0)
+        return {slot: LETTERS * score / best for slot, score in scores.items()} if best else {}
+
+    def _weighted(
+        self, query: QueryWords, terms: Mapping[str, Term], size: int
+    ) -> Iterator[tuple[Word, float]]:
+        """Yield each word of a query with its share of the coverage."""
+        whole, weights = _weights(query.covered, terms, size)
+        shares = dict(zip(query.covered, weights, strict=True))
+        for word in query.wanted:
+            yield word, shares.get(word, 0.0) / (whole or 1.0)
+
+    def _found(self, query: QueryWords, find: Callable[[str], Term]) -> dict[str, Term]:
+        """Return the documents of the terms of a query."""
+        terms = {term: find(term) for term in chain.from_iterable(query.wanted)}
+        if self._everywhere is None:
+            self._own.update(self._lists.terms)
+            return terms
+        holders = self._everywhere.holders
+        return {term: each._replace(holders=holders.get(term, 0)) for term, each in terms.items()}
+
+    def _similar(
+        self, word: Word, terms: Mapping[str, Term], find: Callable[[str], Term]
+    ) -> Iterator[tuple[float, Term]]:
+        """Yield the documents of terms with similar letters, the least similar first, then its own."""
+        found: dict[str, float] = {}
+        for each in self._vocabularies:
+            found |= each.similar(word)
+        for term, share in sorted(found.items(), key=itemgetter(1)):
+            yield share, find(term)
+        for term in word:
+            yield 1.0, terms[term]
+
+    def _holders(self, found: int, word: Word) -> int:
+        """Return how many documents have a word or a similar one, given how many were found."""
+        if self._everywhere is None:
+            return found
+        terms = {*word}.union(*(each.similar(word) for each in self._vocabularies))
+        few = sum(self._everywhere.holders.get(term, 0) for term in terms)
+        return min(max(found, few), self._everywhere.size)
 
     def _dense_norms(self, lengths: Array, total: float, size: int) -> Array:
         lengths *= _K1 * _B / (total / (size or 1) or 1.0)
@@ -476,23 +563,6 @@ def _add(counts: dict[str, float], more: Mapping[str, float]) -> None:
         counts[term] = counts.get(term, 0.0) + counted
 
 
-def _similar(word: Word, known: Iterable[str]) -> Iterator[str]:
-    """Yield the terms that share most pairs of letters with a word of at least three letters.
-
-    "desayuna" finds "desayuno", and "Werkstatt" finds "Familienwerkstatt": languages whose endings
-    are not removed, compounds and misspellings. The measure is the coefficient of Dice.
-    """
-    asked = [set(pairs(term)) for term in word if len(term) > 2 and not term.isdecimal()]
-    if not asked:
-        return
-    # Most terms have no common pair, and a pattern finds that in a third of the time.
-    has_common = re.compile("|".join(map(re.escape, set().union(*asked)))).search
-    for term in (each for each in known if len(each) > 2 and has_common(each)):
-        own = set(pairs(term))
-        if any(2 * len(own & each) >= _LEAST_SHARED * (len(own) + len(each)) for each in asked):
-            yield term
-
-
 def _rounded(weight: float) -> float:
     return round(weight * _WEIGHT_STEP) / _WEIGHT_STEP
 
@@ -508,6 +578,11 @@ def _recurring(
             for term in chain.from_iterable(analyze(text)):
                 counts[term] = counts.get(term, 0.0) + weight
     return counts
+
+
+def _fused(words: float, near: float) -> float:
+    """Return the factor on scores by similar words, given the best ones by words and by similar words."""
+    return SIMILAR * (words or 1.0) / near if near else 0.0
 
 
 def _idf(holders: int, size: int) -> float:

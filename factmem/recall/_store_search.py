@@ -8,7 +8,6 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from itertools import chain
 from math import nan
 from typing import Any, NamedTuple, TypeAlias
 
@@ -36,6 +35,7 @@ from factmem.recall._documents import (
     words_of,
 )
 from factmem.recall._fact_index import FactIndex
+from factmem.recall._letters import Vocabulary
 from factmem.recall._place_vectors import COMMON, Array, Nearness, Spread, numpy_or_none
 from factmem.recall._ranking import USUAL
 from factmem.recall.match import Match, RecallQuery
@@ -72,7 +72,8 @@ def question_of(
     """Return the question that a store answers with candidates."""
     wanted = _analyzer().query(words(query.text), ()).wanted
     return SearchQuestion(
-        terms=list(dict.fromkeys(chain.from_iterable(wanted))),
+        words=wanted,
+        letters=_vocabulary,
         limit=max(_CANDIDATES, _PER_MATCH * query.limit),
         form=f"{_FORM} {default_stem().__name__}",
         describe=_described,
@@ -91,9 +92,14 @@ def everywhere_of(places: Iterable[PlaceStatistics]) -> Everywhere:
     for each in found:
         for term, few in each.holders.items():
             holders[term] = holders.get(term, 0) + few
-    return Everywhere(
-        max(sum(each.size for each in found), 1), sum(each.length for each in found), holders
-    )
+    size, length = sum(each.size for each in found), sum(each.length for each in found)
+    return Everywhere(max(size, 1), length, holders, [each.letters for each in found])
+
+
+def _vocabulary(terms: Mapping[str, int]) -> Vocabulary:
+    found = Vocabulary()
+    found.update(terms)
+    return found
 
 
 def ranked(

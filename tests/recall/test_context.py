@@ -37,6 +37,13 @@ from tests.world import (
 CLOCK = datetime(2026, 11, 20, tzinfo=UTC)
 
 
+@pytest.fixture(autouse=True)
+def _words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Score by words alone, so that the expected scores are those of the formula."""
+    monkeypatch.setattr("factmem.recall._bm25.SIMILAR", 1e-9)
+    monkeypatch.setattr("factmem.recall._bm25.LETTERS", 0.0)
+
+
 def turn(message: int | None, text: str, conversation: str = "chat", **fields: Any) -> Any:
     source = FactSource(SourceKind.USER, conversation=conversation, message=message)
     return bare_notes("said", text, source=source, **fields)

@@ -32,6 +32,13 @@ from tests.world import AGENT, ALICE, BOB, NOW, bare_note, bare_notes
 HERE = Place(AGENT, ALICE)
 
 
+@pytest.fixture(autouse=True)
+def _words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Score by words alone, so that the expected scores are those of the formula."""
+    monkeypatch.setattr("factmem.recall._bm25.SIMILAR", 1e-9)
+    monkeypatch.setattr("factmem.recall._bm25.LETTERS", 0.0)
+
+
 def asked(text: str, **settings: Any) -> RecallQuery:
     return RecallQuery.of_arguments(text, RecallSettings(**settings), limit=100)
 

@@ -35,12 +35,14 @@ from factmem.providers._sql.search_index import (
     mark_term,
     parts_of,
     turns_in,
+    unwritten,
     written,
 )
 from factmem.providers._sql.session import Row, Session
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers.conversations import ChangedConversation
 from factmem.providers.results import (
+    Letters,
     PlaceStatistics,
     SearchAnswer,
     SearchCandidate,
@@ -64,6 +66,15 @@ _MOST_HITS = 50_000
 _MOST_WORDS = 64
 """The most words that are searched for, the rarest ones: a question may be a pasted document."""
 
+_SIMILAR = 0.5
+"""The weight of a similar word beside one of the question."""
+
+_MOST_LETTERS = 16
+"""The most vocabularies that are kept: that of 100,000 facts takes 4 MB."""
+
+_SLACK = 1_000
+"""So many new items may be missing in a vocabulary."""
+
 _MOST_NEAR = 50
 """The best facts whose neighbours are candidates too."""
 
@@ -71,6 +82,8 @@ _MOST_OTHERS = 200
 """The most facts of a keyword in another place that are compared with a candidate."""
 
 _ATTEMPTS = 10
+
+_LIST_TERMS = "SELECT term, holders FROM factmem.terms WHERE search = %s"
 
 _READ_HOLDERS = "SELECT term, holders FROM factmem.terms WHERE search = %s AND term IN ({keys})"
 
@@ -134,19 +147,13 @@ def is_inside(wanted: RecallFilter, item: StoredItem) -> bool:
 
 
 def _holders(session: Session, state: State, terms: Iterable[str]) -> dict[str, int]:
-    """Return how many items have each term, by the term as it is stored."""
-    found = dict.fromkeys(map(written, terms), 0)
-    for part in parts_of([*found]):
+    """Return how many items have each term."""
+    names = {written(term): term for term in terms}
+    found = dict.fromkeys(names.values(), 0)
+    for part in parts_of([*names]):
         query, given = sql.among(_READ_HOLDERS, part)
-        found |= dict(session.rows(query, [state.search, *given]))
+        found |= {names[name]: few for name, few in session.rows(query, [state.search, *given])}
     return found
-
-
-def _counted(
-    state: State, question: SearchQuestion, holders: Mapping[str, int], more: Iterable[Any] = ()
-) -> PlaceStatistics:
-    by_term = {term: holders[written(term)] for term in question.terms}
-    return PlaceStatistics(state.size, state.length, by_term, *more)
 
 
 def _load(item: StoredItem, known: Mapping[str, Concept[Any, Any]]) -> AnyFact:
@@ -178,6 +185,8 @@ class StoredSearch:
         self._from = large
         self._large: set[tuple[Identity, int]] = set()
         """What was large when it was last looked at."""
+        self._letters: dict[int, tuple[int, Letters]] = {}
+        """The vocabulary of each search, with the number of its next item then."""
 
     def is_searched(self, places: Sequence[Place], kind: int = FACTS) -> bool:
         """Return whether one of the places is large; then all of them are searched here."""
@@ -262,8 +271,9 @@ class StoredSearch:
         lacking = set[Identity]()
         for identity, state in states.items():
             key, search = reader.key(identity), state.search
-            holders = _holders(session, state, question.terms)
-            best = self._best(session, state, holders, question)
+            letters, weights = self._widened(session, state, question)
+            holders = _holders(session, state, weights)
+            best = self._best(session, state, holders, weights, question)
             beside, given = sql.among(_BESIDE, best[:_MOST_NEAR])
             found = loaded(session, key, search, beside, [search, *given]) if best else {}
             cosines, more = dict[int, tuple[float, float]](), tuple[Any, ...]()
@@ -279,16 +289,37 @@ class StoredSearch:
                 if is_inside(question.filter, each):
                     near = cosines.get(item, (None, None))
                     candidates.append(SearchCandidate(identity, item, partial(_load, each), *near))
-            statistics[identity] = _counted(state, question, holders, more)
+            statistics[identity] = PlaceStatistics(
+                state.size, state.length, holders, letters, *more
+            )
         others = list(self._others(session, reader, places, states, candidates))
         is_near = meaning is not None and any(each.cosine is not None for each in candidates)
         return SearchAnswer(candidates, statistics, others, is_near, frozenset(lacking))
+
+    def _widened(
+        self, session: Session, state: State, question: SearchQuestion
+    ) -> tuple[Letters, dict[str, float]]:
+        """Return the vocabulary of a place, and the terms to search for with their weights."""
+        known, letters = self._letters.get(state.search, (0, None))
+        if letters is None or not known <= state.next <= known + known // 10 + _SLACK:
+            rows = session.rows(_LIST_TERMS, [state.search])
+            terms = {unwritten(name): few for name, few in rows}
+            terms.pop("", None)
+            letters = question.letters(terms)
+            if len(self._letters) >= _MOST_LETTERS:
+                self._letters.clear()
+            self._letters[state.search] = state.next, letters
+        weights: dict[str, float] = {}
+        for word in question.words:
+            weights |= {term: _SIMILAR * share for term, share in letters.similar(word).items()}
+        return letters, weights | {term: 1.0 for word in question.words for term in word}
 
     def _best(
         self,
         session: Session,
         state: State,
         holders: Mapping[str, int],
+        weights: Mapping[str, float],
         question: SearchQuestion,
     ) -> list[int]:
         """Return the best items by words, best first."""
@@ -299,7 +330,8 @@ class StoredSearch:
                 break
             weight = log(1 + (state.size - holders[term] + 0.5) / (holders[term] + 0.5))
             parts.append(self._words.holding(session, state.search))
-            given += [max(weight, 1e-6), self._words.asked(state.search, [term, *marks])]
+            asked = self._words.asked(state.search, [written(term), *marks])
+            given += [max(weight * weights[term], 1e-6), asked]
         if not parts:
             return []
         inside, inner = conditions(question.filter)
@@ -339,10 +371,11 @@ class StoredSearch:
         chats = dict[Identity, list[ChangedConversation]]()
         statistics = dict[Identity, PlaceStatistics]()
         for identity, state in states.items():
-            holders = _holders(session, state, question.terms)
-            statistics[identity] = _counted(state, question, holders)
+            letters, weights = self._widened(session, state, question)
+            holders = _holders(session, state, weights)
+            statistics[identity] = PlaceStatistics(state.size, state.length, holders, letters)
             lines = dict[bytes, dict[int, Row]]()
-            for items in parts_of(self._best(session, state, holders, question)):
+            for items in parts_of(self._best(session, state, holders, weights, question)):
                 query, given = sql.among(_READ_TURNS, items)
                 for key, *row in session.rows(query, [state.search, *given]):
                     lines.setdefault(bytes(key), {})[row[0]] = tuple(row)

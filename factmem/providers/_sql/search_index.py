@@ -294,6 +294,13 @@ def written(term: str) -> str:
     return "_" + term.encode("utf-8", "surrogatepass").hex()
 
 
+def unwritten(name: str) -> str:
+    """Return the term of `written`; empty for a mark."""
+    if not name.startswith("_"):
+        return name
+    return "" if name.startswith("__") else bytes.fromhex(name[1:]).decode("utf-8", "surrogatepass")
+
+
 def mark_term(mark: bytes) -> str:
     return f"__{blake2b(mark, digest_size=8).hexdigest()}"
 

@@ -45,13 +45,13 @@ from factmem.errors import ChatModelError, ExtractionError
 from factmem.ledger.resolution import PlacedFact
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import UNREACHABLE, MemoryRuns, Who
+from factmem.models.actors import acting_unless_named
 from factmem.models.facts import (
     Concept,
     FactSource,
     FactType,
     MultipleFacts,
     SourceKind,
-    acting_unless_named,
 )
 from factmem.models.places import MemoryScope, Place
 from factmem.models.recall_filter import RecallFilter

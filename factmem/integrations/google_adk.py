@@ -61,6 +61,7 @@ class FactmemMemoryService(BaseMemoryService):
         options["tools"] = False
         self._runs = _Runs(memory, **options)
         self._limit = options.get("recall") or 10
+        self._is_keeping = bool(options.get("conversations"))
         self._seen: dict[tuple[str, str, str], int] = {}
 
     async def search_memory(
@@ -92,7 +93,7 @@ class FactmemMemoryService(BaseMemoryService):
         since, self._seen[key] = self._seen.get(key, 0), len(said)
         ids = [each.id for each in said[since:]]
         chat = chat_of(said)
-        await self._runs.learn(user, chat, since=since, conversation=session.id, ids=ids)
+        await self._learn(user, chat, since, session.id, ids)
 
     async def add_events_to_memory(
         self,
@@ -106,7 +107,24 @@ class FactmemMemoryService(BaseMemoryService):
         """Detect facts in some events; does nothing without `auto_detect`."""
         said = _said(events)
         ids, user = [each.id for each in said], (app_name, user_id)
-        await self._runs.learn(user, chat_of(said), conversation=session_id, ids=ids)
+        await self._learn(user, chat_of(said), 0, session_id, ids)
+
+    async def _learn(
+        self,
+        user: tuple[str, str],
+        chat: list[dict[str, object]],
+        since: int,
+        name: str | None,
+        ids: list[str],
+    ) -> None:
+        is_stored = False
+        if name is not None and self._is_keeping:
+            last = self._runs.view(user).conversation(name).turns
+            turns = await self._runs.attempt(lambda: last(last=1)) or []
+            is_stored = any({_STATE, _EVENT} & turn.message.keys() for turn in turns)
+        await self._runs.learn(
+            user, chat, since=since, conversation=name, ids=ids, is_stored=is_stored
+        )
 
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
@@ -152,7 +170,7 @@ class FactmemSessionService(BaseSessionService):
         own = {k: v for k, v in given.items() if not k.startswith((*_SHARED, State.TEMP_PREFIX))}
         chat = self._chat(app_name, user_id, (session_id or "").strip() or uuid4().hex)
         first = {"role": "system", "content": "", _STATE: own}
-        stored = await chat.append(_json(first), ids=[_STATE])
+        stored = [] if await chat.turns(last=1) else await chat.append(_json(first), ids=[_STATE])
         if not stored:
             raise AlreadyExistsError(f"Session with id {chat.id} already exists.")
         await self._share(app_name, user_id, given)

@@ -59,6 +59,8 @@ class AdapterContract(ABC):
 
     learns: ClassVar[bool] = True
     """Whether the adapter detects facts in chats."""
+    keeps: ClassVar[bool] = True
+    """Whether the adapter has the option `conversations`."""
     is_stored: ClassVar[bool] = False
     """Whether the framework stores the facts that its model got; the adapter's page must say so."""
 
@@ -136,8 +138,8 @@ class AdapterContract(ABC):
 
     async def test_conversations_are_stored_with_any_options_of_a_run(self) -> None:
         """Each message of the user once, also if the framework names no conversation."""
-        if not self.learns:
-            pytest.skip("The adapter detects no facts")
+        if not (self.learns and self.keeps):
+            pytest.skip("The adapter stores no conversations")
         memory = await _memory()
         host = await self.new_host(memory, conversations=True)
         for text in ("Hello, desk.", "Hello again."):

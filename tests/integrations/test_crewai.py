@@ -570,6 +570,8 @@ class Host(AdapterHost):
 
 
 class TestContract(AdapterContract):
+    keeps = False
+
     @pytest.fixture(autouse=True)
     def _server(self, server: Server) -> None:
         self.server = server

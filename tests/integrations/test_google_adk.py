@@ -280,3 +280,4 @@ async def test_a_stored_session_is_not_stored_again() -> None:
     view = memory.of("alice").view(scopes=[MemoryScope.Product("shop")])
     said = await view.conversation("c1").messages()
     assert [each["content"] for each in said] == ["", "I like tea."]
+    assert await sessions.get_session(**mine) == read

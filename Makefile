@@ -29,7 +29,7 @@ unexport PYTHONDONTWRITEBYTECODE
 python = $(VENV)/bin/python
 on_path = PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: demo test check docs release-check bench postgres failover storm twins frameworks clean mutants
+.PHONY: demo test check docs release-check bench postgres failover storm twins frameworks extras clean mutants
 .NOTPARALLEL:
 
 demo: $(VENV)/.installed
@@ -103,6 +103,11 @@ twins: $(VENV)/.installed-check
 # Each adapter against its framework, newest and lowest version: make frameworks ONLY=langchain
 frameworks: $(VENV)/.pip
 	$(python) -m tests.integrations.environments $(ONLY)
+
+# Each pair of extras resolved, by uv: two exclude each other if and only if docs/frameworks.md says so
+extras: $(VENV)/.pip
+	$(python) -m pip install --quiet uv
+	$(on_path) $(python) -m tests.extras $(ONLY)
 
 clean:
 	rm -rf $(VENV) .frameworks build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

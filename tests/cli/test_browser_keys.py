@@ -46,8 +46,8 @@ KEYS = (
 """All keys of the bindings, and one that has none; q ends the browser."""
 SCREENS: dict[str, tuple[str, ...]] = {
     "inbox": ("i",),
-    "place": ("p", *"alice", "enter", "enter"),
-    "search": ("slash", *"busan", "enter"),
+    "place": ("p", "a", "enter", "enter"),
+    "search": ("slash", *"bus", "enter"),
     "tree": ("p", "escape", "tab", "tab"),
     "page of the inbox": ("i", "enter"),
     "page of a place": ("p", "enter", "down", "down", "enter", "end", "enter"),
@@ -112,14 +112,14 @@ def anyio_backend() -> str:
 
 @pytest.mark.storm
 @pytest.mark.parametrize("width", [70, 100, 140])
-async def test_no_key_ends_the_browser(tmp_path: Path, width: int) -> None:
+@pytest.mark.parametrize("name", SCREENS)
+async def test_no_key_ends_the_browser(tmp_path: Path, name: str, width: int) -> None:
     """Enter on a proposed value ended it, with a traceback that showed the user's words."""
     async with browsing(tmp_path, width) as (browser, pilot):
-        for name, way in SCREENS.items():
-            for key in KEYS:
-                await home(browser, pilot)
-                await pilot.press(*way, key)
-                assert browser.is_running, (name, key)
+        for key in KEYS:
+            await home(browser, pilot)
+            await pilot.press(*SCREENS[name], key)
+            assert browser.is_running, key
 
 
 async def test_the_page_of_each_waiting_value_opens(tmp_path: Path) -> None:

@@ -285,3 +285,16 @@ async def test_small_and_sealed_places_have_no_index(root: Path, clock: Settable
         assert len(await memory_of(store, clock).recall("piano")) == 1
         assert not await store.is_searched([Place(APP, ANN)], meaning=False)
     assert run(root, "SELECT count(*) FROM searches") == [(0,)]
+
+
+async def test_similar_words_do_not_crowd_out_the_words_of_a_question(
+    opened: Opened, clock: SettableClock
+) -> None:
+    """Hundreds of texts with eight similar words each, and one with both words themselves."""
+    async with opened() as store:
+        chance, similar = random.Random(1), [f"garden{each}" for each in "bcdfghjklmnpqrstvwxz"]
+        texts = [[*chance.sample(similar, 8), "garden" if n % 2 else "piano"] for n in range(400)]
+        facts = [MultipleFacts(SAID, [f"{' '.join(each)} {n}"]) for n, each in enumerate(texts)]
+        right = MultipleFacts(SAID, ["the garden and the piano"], id="right")
+        await store.save_many([right, *facts], ANN, APP)
+        assert (await memory_of(store, clock).recall("garden piano"))[0].fact.id == "right"

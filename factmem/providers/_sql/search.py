@@ -322,7 +322,28 @@ class StoredSearch:
         weights: Mapping[str, float],
         question: SearchQuestion,
     ) -> list[int]:
-        """Return the best items by words, best first."""
+        """Return the best items by words, best first, and then those by similar words.
+
+        Apart, because a few similar words in one item must not outweigh the words themselves.
+        """
+        own = {term: few for term, few in holders.items() if weights[term] == 1.0}
+        near = {term: few for term, few in holders.items() if weights[term] < 1.0}
+        limit = question.limit
+        best = self._ranked(session, state, own, weights, question, limit=limit)
+        more = self._ranked(session, state, near, weights, question, limit=limit // 2)
+        return list(dict.fromkeys([*best, *more]))
+
+    def _ranked(
+        self,
+        session: Session,
+        state: State,
+        holders: Mapping[str, int],
+        weights: Mapping[str, float],
+        question: SearchQuestion,
+        *,
+        limit: int,
+    ) -> list[int]:
+        """Return the best items by the sum of the weights of their terms, best first."""
         marks, parts, given, hits = marks_in(question.filter), list[str](), list[object](), 0
         for term in sorted(filter(holders.get, holders), key=holders.__getitem__)[:_MOST_WORDS]:
             hits += holders[term]
@@ -338,7 +359,7 @@ class StoredSearch:
         if inside:
             inside, inner = f"{_INSIDE} {inside}", [state.search, *inner]
         statement = _BEST.format(parts=" UNION ALL ".join(parts), inside=inside)
-        return [row[0] for row in session.rows(statement, [*given, *inner, question.limit])]
+        return [row[0] for row in session.rows(statement, [*given, *inner, limit])]
 
     def _others(
         self,

@@ -56,7 +56,8 @@ async def watched(
                 new += each.new_of(entries)
                 each.version = version
         spent = time.perf_counter() - began
-        for change in new:
+        # Over all places, so that `since` of any of them misses no earlier one of another.
+        for change in sorted(new, key=lambda change: change.at):
             yield change
         await anyio.sleep(max(_PAUSE_BLIND if is_blind else _PAUSE, spent * _SHARE))
 
@@ -69,24 +70,22 @@ class _Followed:
         self.version: str | None = ""
         self._concepts = concepts
         self._since = since
-        """From when on changes are new; None before the first read of a place without `since`."""
-        self._seen: set[str] = set()
-        """The changes that were recorded at that time and are known."""
+        """From when on changes are new at the first look; None for none of them."""
+        self._seen: set[str] | None = None
+        """The changes that are known: an import brings some with earlier times."""
         self._reader = ChangeReader(place, concepts)
         self._count = 0
         self._last: Entry | None = None
 
     def new_of(self, entries: Sequence[Entry]) -> list[FactChange]:
-        """Return the changes that are not known yet. Entries are in the order of their times."""
-        is_first, since = self._since is None, self._since or ""
-        read = (self._reader.read(entry, since=since) for entry in self._unread(entries))
+        """Return the changes that are not known yet, in the order of their times."""
+        read = (self._reader.read(entry, since="") for entry in self._unread(entries))
         found = [each for each in read if each is not None]
-        new = [] if is_first else [each for each in found if each.id not in self._seen]
-        last = max([since, *(entry["at"] for entry in entries[-1:])])
-        if last != since:
-            self._seen.clear()
-        self._since = last
-        self._seen.update(each.id for each in found if stamp(each.at) == last)
+        if self._seen is None:
+            new = [each for each in found if self._since and stamp(each.at) >= self._since]
+        else:
+            new = [each for each in found if each.id not in self._seen]
+        self._seen = (self._seen or set()) | {each.id for each in found}
         return new
 
     def _unread(self, entries: Sequence[Entry]) -> Sequence[Entry]:

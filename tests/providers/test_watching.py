@@ -9,12 +9,14 @@ from contextlib import aclosing
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from factmem.ledger.history import FactChange
 from factmem.models.actors import acting
 from factmem.models.facts import SingleFact
 from factmem.models.places import Place
+from factmem.models.when import system_clock
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from tests.world import AGENT, ALICE, BOB, KINDS, THEME, LocalStore, memory_of, store_of
@@ -183,3 +185,46 @@ with LocalStoreSync(LocalFileMemoryProvider(sys.argv[1])) as store:
     for number in range(20):
         store.save(SingleFact(THEME, f"{number}"), ALICE, AGENT)
 """
+
+
+async def test_a_change_of_one_place_does_not_hide_an_earlier_one_of_another(
+    store: LocalStore,
+) -> None:
+    """Whoever is killed after one change goes on from its time."""
+    begin = system_clock()
+    await store.save(SingleFact(THEME, "earlier"), BOB, AGENT)
+    await store.save(SingleFact(THEME, "later"), ALICE, AGENT)
+    seen: list[object] = []
+    async with aclosing(store.watch(PLACES, since=begin)) as found:
+        change = await anext(found)
+        seen += [value for fact in change.added for value in fact.values]
+
+    async with aclosing(store.watch(PLACES, since=change.at)) as found:
+        seen += await values_of(found, 2)
+
+    assert seen == ["earlier", "earlier", "later"]
+
+
+async def test_an_import_of_earlier_changes_is_yielded(store: LocalStore) -> None:
+    """Its entries were recorded before the last one that was seen, in another store."""
+    other = InMemoryProvider()
+    await other.save(SingleFact(THEME, "elsewhere"), ALICE, AGENT)
+    await store.save(SingleFact(THEME, "dark"), ALICE, AGENT)
+    values: list[object] = []
+
+    async def follow() -> None:
+        async for change in found:
+            values.extend(value for fact in change.added for value in fact.values)
+            if "elsewhere" in values:
+                return
+
+    async with aclosing(store.watch(PLACES)) as found:
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(follow)
+                number = 0
+                while not values:  # it has not looked yet
+                    number += 1
+                    await store.save(SingleFact(THEME, f"light {number}"), BOB, AGENT)
+                    await anyio.lowlevel.checkpoint()
+                await store.replay(await other.entries(ALICE, AGENT), ALICE, AGENT)

@@ -649,10 +649,9 @@ class FactStore:
             async for change in store.watch(memory.places):
                 print(change.actor, change.kind, [fact.text for fact in change.facts])
 
-        Each is yielded once, those that one look finds in the order of their times over all places.
-        After a kill, `since=change.at` of the last change continues; it may yield that one again, and
-        misses what an import brought meanwhile with earlier times. 50 times a second the versions of
-        the places are compared, and those that have changed are read.
+        Each is yielded once, those of one look in the order of their times over all places. After a
+        kill, `since=change.at` of the last change continues; it may yield that one again, and misses
+        what an import brought meanwhile. 50 times a second changed places are read.
 
         Args:
             places: The places; they need not exist yet.

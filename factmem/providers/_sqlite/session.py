@@ -215,7 +215,10 @@ class SqliteSession:
         if found != ("ok",):
             # It reports a read that the disk refused in the same words, so it is asked again.
             error = sqlite3.DatabaseError("integrity_check")
-            error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_CORRUPT, "SQLITE_CORRUPT"
+            error.sqlite_errorcode, error.sqlite_errorname = (
+                sqlite3.SQLITE_CORRUPT,
+                "SQLITE_CORRUPT",
+            )
             raise error
 
     def on_removal(self) -> None:

@@ -20,7 +20,7 @@ import psycopg
 from factmem.ledger.entries import Entry, encoded, stored
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject, identity_of
-from factmem.providers._sql.places import split
+from factmem.providers._sql.places import topic_of
 from factmem.providers._sql.writing import made_number
 from factmem.providers.postgres import PostgresMemoryProvider
 from tests.postgres.cluster import Cluster
@@ -43,7 +43,7 @@ def fill(store: PostgresMemoryProvider, dsn: str, places: int) -> None:
     """Copy places of 20 entries each into the tables, in the form that saves write."""
     reader, _ = store._places.run(lambda session, _: store._places.writing(session))
     bodies = [encoded([stored(SingleFact(each, "a short sentence"))]) for each in CONCEPTS]
-    topics = [split(body, is_sealed=False)[0].topics for body in bodies]
+    topics = [[topic_of(each.keyword)] for each in CONCEPTS]
     size, now = sum(map(len, bodies)), int(time.time() * 1e6)
     users = (identity_of(USER.of(f"user-{number}"), APP) for number in range(places))
     identities = {reader.key(identity): identity for identity in users}

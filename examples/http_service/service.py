@@ -19,7 +19,7 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from inspect import Parameter, signature
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
@@ -306,7 +306,8 @@ async def found(to: Call, fact_id: str) -> Any:
     return placed
 
 
-Limit, Offset = Annotated[int, Field(ge=1, le=200)], Annotated[int, Field(ge=0)]
+Limit: TypeAlias = Annotated[int, Field(ge=1, le=200)]
+Offset: TypeAlias = Annotated[int, Field(ge=0)]
 Messages = Annotated[list[MessageIn], Field(min_length=1, max_length=100)]
 ONE, CHAT = "/v1/facts/{fact_id}", "/v1/conversations/{name}/messages"
 
@@ -330,7 +331,8 @@ async def save_fact(to: Call, body: FactIn) -> FactOut:
     concept = declared.get(body.concept) or Concept(body.concept, about, kind, value_type=any_json)
     value = body.value if body.values is None else body.values
     is_first = to.request.headers.get("if-none-match") == "*"
-    fact = await to.view.save(concept, value, **({"if_unchanged": None} if is_first else {}))
+    options: dict[str, Any] = {"if_unchanged": None} if is_first else {}
+    fact = await to.view.save(concept, value, **options)
     records = await to.view.contents.records(1_000, concepts=[concept])
     return fact_out(next((p for p in records if p.fact.id == fact.id), records[0]))
 
@@ -348,7 +350,8 @@ async def get_fact(to: Call, fact_id: str) -> FactOut:
 async def update_fact(to: Call, fact_id: str, body: FactPatch) -> FactOut:
     """Change a fact; with `If-Match` only if nobody has changed it meanwhile."""
     fields = body.model_dump(exclude_unset=True)
-    placed = await to.view.contents.update(fact_id, **fields, **expected(to))
+    options: dict[str, Any] = {**fields, **expected(to)}
+    placed = await to.view.contents.update(fact_id, **options)
     return fact_out(placed or await found(to, fact_id))
 
 
@@ -372,7 +375,7 @@ async def fact_history(to: Call, fact_id: str) -> list[VersionOut]:
 async def recall(to: Call, question: str, limit: Limit = 5) -> list[MatchOut]:
     """The facts, and then the messages, that a question is about, best first."""
     result = await to.view.recall(question, limit=limit)
-    rows = [(m.fact.id, None, None, m.text, m.relevance) for m in result]
+    rows: list[tuple[Any, ...]] = [(m.fact.id, None, None, m.text, m.relevance) for m in result]
     rows += [(None, t.conversation, t.turn.number, t.quote, t.relevance) for t in result.turns]
     return [MatchOut(**dict(zip(MatchOut.model_fields, row, strict=True))) for row in rows]
 

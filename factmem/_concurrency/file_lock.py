@@ -64,7 +64,7 @@ except ImportError:  # elsewhere waiters have no order
     def _set_rung(fd: int, rung: int, *, is_held: bool) -> None:
         """Do nothing."""
 
-    _RUNGS = 1
+    _RUNGS = 1  # pyright: ignore[reportConstantRedefinition]
 
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0001, 0.002

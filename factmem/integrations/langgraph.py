@@ -347,7 +347,8 @@ def _check(op: Op) -> None:
             paths = [each.path for each in op.match_conditions or ()]
         case _:
             raise ValueError(f"The operation {type(op).__name__} is not supported")
-    for label in (label for path in paths for label in path):
+    labels: Iterable[object] = (label for path in paths for label in path)
+    for label in labels:
         if not isinstance(label, str) or not label or "." in label:
             raise InvalidNamespaceError(
                 "Each label of a namespace must be a string with no period, and not empty: "

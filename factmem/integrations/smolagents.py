@@ -20,7 +20,7 @@ import io
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -141,16 +141,18 @@ class _ModelWithFacts:
         vars(self).update(_model=model, _with_facts=with_facts)
 
     @property
-    def __class__(self) -> Any:  # `to_dict` writes the name of the class of the model
+    def __class__(self) -> Any:  # type: ignore[misc] # pyright: ignore # `to_dict` writes its name
         return type(self._model)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(vars(self)["_model"], name)
         if name not in {"generate", "generate_stream"}:
             return found
-        return lambda messages, *given, **options: found(
-            self._with_facts(messages), *given, **options
-        )
+
+        def with_facts(messages: Sequence[Any], *given: Any, **options: Any) -> Any:
+            return found(self._with_facts(messages), *given, **options)
+
+        return with_facts
 
     def __setattr__(self, name: str, value: object) -> None:
         setattr(self._model, name, value)
@@ -180,7 +182,7 @@ def _run_with_memory(
     run = agent.run
 
     @contextmanager
-    def learning() -> Iterator[None]:
+    def learning() -> Generator[None]:
         try:
             yield
         except errors.AgentError:

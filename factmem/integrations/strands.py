@@ -329,7 +329,8 @@ class FactmemStorage:
         """Return the keys whose content has words of the query, as Strands' own storages do."""
         from strands.storage.search.keyword import KeywordSearchStrategy  # of newer versions
 
-        return await KeywordSearchStrategy().search(self, query)
+        found: list[Any] = await KeywordSearchStrategy().search(self, query)
+        return found
 
 
 def _key_path(key: str) -> str:

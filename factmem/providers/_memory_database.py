@@ -19,7 +19,10 @@ R = TypeVar("R")
 
 def memory_places(clock: StoreClock) -> StoredPlaces:
     """Return the places of a new store in memory."""
-    return StoredPlaces(Opening("default", None, MemoryDatabase()), clock)
+    return StoredPlaces(
+        Opening("default", None, MemoryDatabase()),  # pyright: ignore[reportArgumentType]
+        clock,
+    )
 
 
 class MemoryDatabase:

@@ -1,5 +1,7 @@
 """NoMemory, the store of an agent without memory. It stores nothing."""
 
+# pyright: reportPrivateUsage=false
+
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from logging import getLogger

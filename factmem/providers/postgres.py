@@ -8,6 +8,7 @@ large, all of them are searched there; those of an encrypted store never are.
 
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 from typing_extensions import override
 
@@ -135,7 +136,8 @@ class PostgresMemoryProvider(SqlStore):
             max_staleness=max_staleness,
             lock_seconds=lock_timeout,
         )
-        opening = Opening(store, encryption, self._server, must_exist=must_exist)
+        server: Any = self._server  # pyright reads aliased generic methods as other ones
+        opening = Opening(store, encryption, server, must_exist=must_exist)
         places = StoredPlaces(opening, store_clock, keep_history)
         self._vectors = VectorSpaces(places, self._server, search_from or 0)
         search = None

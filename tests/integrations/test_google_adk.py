@@ -246,7 +246,7 @@ async def test_entries_have_ids_and_are_deleted() -> None:
     """Of the own user and application only; the model's `delete_memory` uses them."""
     memory = await vim_memory()
     service = FactmemMemoryService(memory)
-    mine = {"app_name": "shop", "user_id": "alice"}
+    mine: dict[str, Any] = {"app_name": "shop", "user_id": "alice"}
     entry = MemoryEntry(content=content("Alice lives in Seoul"))
     await service.add_memory(**mine, memories=[entry])
     found = (await service.search_memory(**mine, query="Where does Alice live?")).memories

@@ -234,7 +234,7 @@ def test_a_watch_yields_changes_without_await(tmp_path: Path) -> None:
         place = Place(DESK, ALICE)
         watched = store.watch([place], since=datetime(2020, 1, 1, tzinfo=UTC))
         store.save(SingleFact(EDITOR, "dark"), ALICE, DESK)
-        assert [fact.value for fact in next(watched).added] == ["dark"]
+        assert [fact.values[0] for fact in next(watched).added] == ["dark"]
         store.save(SingleFact(EDITOR, "light"), ALICE, DESK)
-        assert [fact.value for fact in next(watched).added] == ["light"]
+        assert [fact.values[0] for fact in next(watched).added] == ["light"]
         watched.close()

@@ -114,6 +114,8 @@ async def storing(store: FactStore, moment: datetime, kind: FactType) -> None:
                 await store.save(fact, user, scope)
             case MultipleFacts():
                 await store.save(fact, user, scope)
+            case _:
+                pass
 
 
 async def refused(provider: AgentMemoryProvider) -> None:

@@ -290,7 +290,11 @@ class StoredSearch:
                     near = cosines.get(item, (None, None))
                     candidates.append(SearchCandidate(identity, item, partial(_load, each), *near))
             statistics[identity] = PlaceStatistics(
-                state.size, state.length, holders, letters, *more
+                state.size,
+                state.length,
+                holders,
+                letters,
+                *more,  # pyright: ignore[reportArgumentType]
             )
         others = list(self._others(session, reader, places, states, candidates))
         is_near = meaning is not None and any(each.cosine is not None for each in candidates)

@@ -92,7 +92,7 @@ def in_thread(
     async def method(self: S, /, *given: P.args, **options: P.kwargs) -> R:
         return await self.work(lambda: function(self, *given, **options))
 
-    return method
+    return method  # type: ignore[return-value] # mypy calls what `async def` returns a Coroutine
 
 
 class StoredPlaces:

@@ -481,14 +481,14 @@ def code_of(exc: sqlite3.Error) -> int:
 def _set_wal(db: sqlite3.Connection, until: float | None = None) -> None:
     """Make a database write ahead; SQLite itself does not always wait for readers here."""
     ((patience,),) = db.execute("PRAGMA busy_timeout")
-    until = time.monotonic() + patience / 1000 if until is None else until
+    end: float = time.monotonic() + patience / 1000 if until is None else until
     db.execute("PRAGMA busy_timeout = 0")
     while True:
         try:
             db.execute("PRAGMA journal_mode = wal")
         except sqlite3.OperationalError as exc:
             # else a failing disk: the lock of the store is held meanwhile
-            if code_of(exc) not in _BUSY or time.monotonic() > until:
+            if code_of(exc) not in _BUSY or time.monotonic() > end:
                 raise
             time.sleep(0.01)
         else:

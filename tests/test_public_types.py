@@ -57,11 +57,14 @@ INTERNAL = {
     "Ledger": {"is_disputed", "is_refused", "items", "matching", "restored", "state"},
     "LoadReport": {"__init__"},
     "MemoryConsolidation": {"__init__"},
+    "ConversationStore": {"__init__"},
     "MemoryContents": {"__init__"},
+    "PlaceStatistics": {"__init__"},
     "MemoryConversations": {"__init__"},
     "MemoryReview": {"__init__"},
     "MessageForm": {"lines"},
     "RecallResult": {"__init__"},
+    "SearchQuestion": {"__init__"},
 }
 """Methods that only factmem calls, such as the constructors of the objects that a memory returns."""
 

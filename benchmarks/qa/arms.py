@@ -80,7 +80,8 @@ def _facts(detector: ChatModel, embedder: Embedder | None) -> Arm:
 def _message(turn: Turn) -> dict[str, Any]:
     role = "assistant" if turn.speaker == "assistant" else "user"
     named = turn.speaker if turn.speaker not in ("assistant", "user") else None
-    return {"role": role, "content": turn.text if named is None else f"{named}: {turn.text}"}
+    # A line that begins with a name would be the words of another person than the user.
+    return {"role": role, "content": turn.text if named is None else f"{turn.text} ({named})"}
 
 
 def _both(one: Arm, two: Arm) -> Arm:

@@ -141,7 +141,8 @@ class _ModelWithFacts:
         vars(self).update(_model=model, _with_facts=with_facts)
 
     @property
-    def __class__(self) -> Any:  # type: ignore[misc] # pyright: ignore # `to_dict` writes its name
+    # `to_dict` writes the name of the class of the model.
+    def __class__(self) -> Any:  # type: ignore[misc] # pyright: ignore[reportIncompatibleVariableOverride]
         return type(self._model)
 
     def __getattr__(self, name: str) -> Any:

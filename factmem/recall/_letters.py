@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from heapq import nlargest
 
+from factmem._text.analysis import FUNCTION_WORDS
 from factmem.models._values import normalized
 from factmem.recall._place_vectors import Array, numpy_or_none
 
@@ -156,10 +157,14 @@ class Vocabulary:
             words: The terms of one word of a question.
         """
         found: dict[str, float] = {}
+        is_known = any(word in self._of for word in words)
         for word in filter(has_letters, words):
             for term, share in self._near(grams(folded(word))):
                 is_new = share > found.get(term, 0.0) and term not in words
-                if is_new and has_letters(term) and term in self._of:
+                # "the" has half of the letters of "theme", and nearly every text has it: a word
+                # that the index has is no other spelling of a function word.
+                is_word = has_letters(term) and not (is_known and term in FUNCTION_WORDS)
+                if is_new and is_word and term in self._of:
                     found[term] = share
         best = nlargest(_MOST, found.items(), key=lambda each: (each[1], each[0]))
         return dict(best)

@@ -140,9 +140,9 @@ class _ModelWithFacts:
     def __init__(self, model: Any, with_facts: Callable[[Sequence[Any]], list[Any]]) -> None:
         vars(self).update(_model=model, _with_facts=with_facts)
 
-    @property
     # `to_dict` writes the name of the class of the model.
-    def __class__(self) -> Any:  # type: ignore[misc] # pyright: ignore[reportIncompatibleVariableOverride]
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         return type(self._model)
 
     def __getattr__(self, name: str) -> Any:

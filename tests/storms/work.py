@@ -267,7 +267,7 @@ def _without_transactions() -> None:
 
 def _without_locks() -> None:
     """Neither the lock of the store nor the guards; SQLite's own are dropped by `read_files`."""
-    FileLock.held = lambda self, *_, **__: nullcontext()
+    FileLock.held = lambda self, *_, **__: nullcontext()  # type: ignore[method-assign, assignment]
     Guard.of = lambda path: None  # type: ignore[method-assign]
 
 

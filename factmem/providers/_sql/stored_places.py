@@ -92,7 +92,9 @@ def in_thread(
     async def method(self: S, /, *given: P.args, **options: P.kwargs) -> R:
         return await self.work(lambda: function(self, *given, **options))
 
-    return method  # type: ignore[return-value] # mypy calls what `async def` returns a Coroutine
+    # mypy calls what `async def` returns a Coroutine, and pyright a CoroutineType.
+    made: Callable[Concatenate[S, P], Any] = method
+    return made
 
 
 class StoredPlaces:

@@ -27,7 +27,6 @@ from factmem.ledger.entries import (
     Edit,
     Entry,
     StoredFact,
-    check_entry,
     decoded,
     encoded_entry,
     sign,
@@ -412,6 +411,8 @@ def check_recorded(entries: Iterable[Entry], now: str) -> None:
 
 def _checked_entry(entry: Entry, number: int) -> Entry:
     """Return a copy of an entry as a store would read it back."""
+    from factmem.ledger._entry_check import check_entry  # slow import, for entries from outside
+
     try:
         check_entry(entry)
         body = encoded_entry(entry)

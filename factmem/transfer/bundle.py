@@ -48,10 +48,11 @@ from typing_extensions import TypeIs
 
 from factmem._arguments import expect_function, expect_methods
 from factmem.errors import InputTypeError, InputValueError, StorageError
+from factmem.ledger._entry_check import check_entry
 from factmem.ledger._merging import check_recorded
 from factmem.ledger._removal import compacted
 from factmem.ledger._trace import KINDS
-from factmem.ledger.entries import Entry, check_entry
+from factmem.ledger.entries import Entry
 from factmem.ledger.resolution import PlacedFact
 from factmem.models._checked import checked_places
 from factmem.models._values import checked_name

@@ -108,24 +108,37 @@ class Draft:
                 if left.fullmatch(other.name) and not other.is_symlink():
                     with suppress(OSError):  # it is no draft, or its process is alive
                         os.close(_locked(other))
-                        shutil.rmtree(other, ignore_errors=True)
+                        _remove(other)
+                    with suppress(OSError):  # killed before it had its file, or removed in part
+                        other.rmdir()
             self.folder.mkdir(mode=0o700)
             self._lock = _locked(self.folder, os.O_CREAT | os.O_EXCL)
 
     def publish(self, target: Path, mode: int = 0o700) -> None:
         """Give the folder its name, when it is complete."""
         with _writing(target):
-            (self.folder / _ALIVE).unlink()
             self.folder.chmod(mode)
             self.folder.rename(target)  # an empty folder in its place is replaced
+            (
+                target / _ALIVE
+            ).unlink()  # not before: without it nobody knows a draft of a killed one
             sync_folder(target.parent)
 
     def close(self) -> None:
         """Remove the folder, unless it was renamed."""
         with suppress(OSError):  # it is closed all the same
             os.close(self._lock)
-        with suppress(OSError):  # `ignore_errors` does not cover every call of Python 3.11's rmtree
-            shutil.rmtree(self.folder, ignore_errors=True)
+        with suppress(OSError):
+            _remove(self.folder)
+
+
+def _remove(draft: Path) -> None:
+    """Remove a draft, and last the file by which a killed removal is found and finished."""
+    for each in draft.iterdir():
+        if each.name != _ALIVE:
+            shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
+    (draft / _ALIVE).unlink(missing_ok=True)
+    draft.rmdir()
 
 
 def _locked(folder: Path, flags: int = 0) -> int:

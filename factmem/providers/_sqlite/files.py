@@ -211,7 +211,7 @@ class DatabaseFiles:
         try:
             yield
         finally:
-            with suppress(sqlite3.Error), closing(self.connect("rw")) as db:
+            with suppress(sqlite3.Error, StorageError), closing(self.connect("rw")) as db:
                 _set_wal(db)
 
     def create(self, lock: FileLock, until: float) -> sqlite3.Connection:
@@ -296,13 +296,14 @@ class DatabaseFiles:
 
     def _remove_rest(self) -> None:
         """Remove what a deleted database left: a new one would take over the log of a killed process."""
-        for name in (*_SIDES, _RESERVE):
-            (self.root / name).unlink(missing_ok=True)
+        with self.readable():
+            for name in (*_SIDES, _RESERVE):
+                (self.root / name).unlink(missing_ok=True)
 
     def _check_sides(self) -> None:
         """Raise if a file beside the database is a link: SQLite would write to what it leads to."""
         for name in _SIDES:
-            with suppress(FileNotFoundError):
+            with self.readable(), suppress(FileNotFoundError):
                 found = os.lstat(self.root / name)
                 if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
                     raise CorruptJournalError(

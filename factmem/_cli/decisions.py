@@ -509,6 +509,8 @@ class Desk:
                 for other in await self._equals(row):
                     await review.reject(PlacedFact(place, other.alone))
                 made = await review.reject(await self._current(row))
+            elif what != "restore":
+                raise ValueError(f"{what!r} is no decision: accept, correct, reject or restore")
             else:
                 fact: Any = replace(row.alone, id=token_hex(16), state=FactState.CONFIRMED)
                 await self.store.save(fact, place.subject, place.scope)

@@ -268,7 +268,7 @@ async def test_another_process_writes(tmp_path: Path) -> None:
             with pytest.raises(CommandError, match="in the meantime"):
                 await session.change("correct", row, "blue")
             with pytest.raises(CommandError, match="in the meantime"):
-                await session.change("forget", row)
+                await session.change("reject", row)
 
             [*_, now] = browser.query_one(FactTable).shown
             await session.change("correct", now, "green")

@@ -225,7 +225,7 @@ def test_repeating_a_killed_import_completes_it(
 
     again = json.loads(_call(*command, "--json").stdout)
 
-    assert (again["read"], again["problems"]) == (5_000, [])
+    assert (again["entries"], again["problems"]) == (5_000, [])
     [place] = json.loads(_call("--store", memory, "places", "--json").stdout)
     assert (place["place"], place["count"]) == (ALICE, 5_000)
     output = json.loads(_call("--store", memory, "history", ALICE, "k7", "--json").stdout)

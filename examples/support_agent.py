@@ -57,7 +57,7 @@ PRODUCT = MemoryScope.Product("acme-support")
 PROMPT = "You are a support agent. Be short. Use what you remember, and do not ask for it again."
 DAYS = {
     "monday": (
-        "My router drops the connection every evening. Please call me, I hardly read mail.",
+        "My router drops the connection every evening. Please phone me, I hardly read mail.",
         "The red light blinks then. And call before five: the office closes at 17:00.",
     ),
     "friday": (
@@ -107,7 +107,7 @@ SCRIPTS: dict[str, list[object]] = {
         "That is the fault that 2.0.1 mends. We install it and call you before 17:00.",
         {
             "facts": [
-                item(1, "Please call me", "user", CHANNEL, "phone"),
+                item(1, "Please phone me", "user", CHANNEL, "phone"),
                 item(1, "drops the connection", "device", SYMPTOMS, "drops the connection"),
                 item(5, "red light blinks", "device", SYMPTOMS, "red light blinks"),
                 item(5, "office closes at 17:00", "organisation", HOURS, "until 17:00"),

@@ -14,7 +14,7 @@ EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "support_agent.py"
 
 PHONE = {
     "message": 1,
-    "quote": "Please call me",
+    "quote": "Please phone me",
     "action": "assert",
     "subject": "user",
     "scope": "product",
@@ -46,7 +46,7 @@ def test_a_configured_endpoint_is_used(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert f"answered by tiny at {server.url}" in done.stdout
     assert "saved: contact-channel = phone (user)" in done.stdout
-    assert "contact by phone: she said 'Please call me'" in done.stdout
+    assert "contact by phone: she said 'Please phone me'" in done.stdout
     assert len(server.requests) == 7
     assert server.troubles == []
     first, second = server.requests[0], server.requests[1]

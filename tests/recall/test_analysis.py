@@ -193,7 +193,7 @@ def test_snowball_is_the_default_if_it_is_installed() -> None:
 
 
 @pytest.mark.storm
-def test_without_the_package_only_plurals_are_stemmed() -> None:
+def test_without_the_package_words_are_whole() -> None:
     """Recall still works; requesting Snowball names the extra."""
     program = """
         import sys
@@ -212,7 +212,7 @@ def test_without_the_package_only_plurals_are_stemmed() -> None:
     )
 
     assert done.stdout.splitlines() == [
-        "[('swimming',), ('tablet',)]",
+        "[('swimming',), ('tablets',)]",
         "Snowball stems need the package snowballstemmer: pip install 'factmem[recall]'",
     ]
 
@@ -233,7 +233,7 @@ def test_a_broken_stemmer_is_ignored(text: str, tmp_path: Path) -> None:
         [sys.executable, "-c", dedent(program)], capture_output=True, text=True, check=True
     )
 
-    assert done.stdout.strip() == "[('swimming',), ('tablet',)] [('broom',)]"
+    assert done.stdout.strip() == "[('swimming',), ('tablets',)] [('brooms',)]"
     assert done.stderr.count("snowballstemmer is installed and cannot be used") == 1
 
 

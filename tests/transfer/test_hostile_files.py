@@ -24,7 +24,10 @@ def test_a_hostile_file_is_imported_whole_or_not_at_all(tmp_path: Path) -> None:
         results, used, strict=True
     ):
         assert is_expected, name
-        assert places == 0 or code == 0, name
+        if name in {"m.jsonl", "koog"} and places:  # one bad record drops no other, and is named
+            assert bool(code) == bool(problems), name
+        else:
+            assert places == 0 or code == 0, name
         assert code or name not in {"b.jsonl", "r.jsonl", "t.csv"} or (problems, places) == (0, 2)
         assert seconds < 30, name
         assert megabytes < 200, name

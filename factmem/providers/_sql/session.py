@@ -348,8 +348,8 @@ INSERT INTO factmem.indexes (place, kind, store, bytes) VALUES (%s, %s, %s, %s)
 ON CONFLICT (place, kind) DO UPDATE SET bytes = excluded.bytes
 """
 
-VECTORS, WORDS = 0, 1
-"""The kinds of indexes."""
+VECTORS = 0
+"""The kind of the stored index."""
 
 LIST = """
 SELECT place, names, data_key, owner FROM factmem.places

@@ -347,7 +347,7 @@ class Ledger(LedgerReads):
             self._note_expiry(end_of(fact["until"]), fact["keyword"])
 
     def _note_expiry(self, expires_at: str, keyword: str) -> None:
-        self.may_expire = True
+        self.may_expire: bool = True
         insort(self._expiries, (expires_at, keyword))
 
     def _replace(self, held: KeywordItems, fact: StoredFact, at: str) -> None:

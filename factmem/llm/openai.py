@@ -280,7 +280,7 @@ class Ladder:
     """
 
     def __init__(self) -> None:
-        self.format = Format.STRICT_SCHEMA
+        self.format: Format = Format.STRICT_SCHEMA
         self._ignored = 0
 
     def descend(self, to: Format) -> None:
@@ -308,7 +308,7 @@ class Asking(Generic[T]):
         self._strict = strict_schema(wanted.schema)
         least = Format.STRICT_SCHEMA if self._strict is not None else Format.SCHEMA
         self._format = max(ladder.format, least)
-        self.was_ignored = False
+        self.was_ignored: bool = False
         """Whether a request for JSON got an answer without any JSON."""
 
     async def __call__(self, messages: Sequence[Message], problem: Problem | None) -> ChatResponse:

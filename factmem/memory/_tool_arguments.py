@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from math import isfinite
-from typing import Annotated, Protocol, TypeAlias, TypeVar
+from typing import Annotated, ClassVar, Protocol, TypeAlias, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -142,7 +142,7 @@ _Value = Annotated[
 
 class _Arguments(BaseModel):
     # A misspelt argument that is ignored may make a call do more than the model wanted.
-    model_config = ConfigDict(extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
 
 class RecallArguments(_Arguments):

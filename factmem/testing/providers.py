@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum, IntEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
 import anyio
 import pytest
-from pydantic import BaseModel, Field, JsonValue, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr
 
 from factmem.errors import StoredFactError, UnboundSubjectError
 from factmem.models._values import normalized
@@ -352,7 +352,7 @@ class Street(BaseModel):
     name: str = Field(validation_alias="street", serialization_alias="streetName")
     number: int | str
 
-    model_config = {"populate_by_name": True}
+    model_config: ClassVar[ConfigDict] = {"populate_by_name": True}
 
 
 class Address(BaseModel):

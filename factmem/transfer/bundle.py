@@ -217,9 +217,9 @@ class BundleWriter:
         self._file = file
         self._digest = sha256()
         self._places = 0
-        self.entries = 0
-        self.turns = 0
-        self.bytes = 0
+        self.entries: int = 0
+        self.turns: int = 0
+        self.bytes: int = 0
 
     def write_header(self, written_at: str, *, history: bool) -> None:
         """Write the first line."""

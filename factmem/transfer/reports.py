@@ -41,7 +41,7 @@ class Problems:
     """The problems of an import, of which the first are kept."""
 
     def __init__(self) -> None:
-        self.failed = 0
+        self.failed: int = 0
         self._kept: list[ImportProblem] = []
 
     def add(self, item: str, reason: str, *, is_failure: bool = True) -> None:

@@ -42,6 +42,7 @@ from factmem.providers._backend import (
 )
 from factmem.providers._group_commit import EventLoop, GroupCommit, Pending
 from factmem.providers._sql import session as sql
+from factmem.providers._sql.database import Database
 from factmem.providers._sql.listing import MOST_LISTED, conversations, identities
 from factmem.providers._sql.places import (
     Edited,
@@ -112,7 +113,7 @@ class StoredPlaces:
         self, opening: Opening, clock: StoreClock, keep_history: timedelta | None = None
     ) -> None:
         self.opening = opening
-        self.database = opening.database
+        self.database: Database = opening.database
         self.clock = clock
         self._keep_history = keep_history
         self._start()

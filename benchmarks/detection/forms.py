@@ -83,14 +83,18 @@ def inexact(label: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def main() -> None:
-    """Print for each form how many right items are stored."""
+    """Print for each form how many right items are stored, and wrong ones without a mark."""
     from tests.detection.judging import judge
 
-    counts: dict[str, list[bool]] = {}
-    for name, said, given in inexact("right"):
-        counts.setdefault(name, []).append(bool(judge(said, given).saved))
-    for name, stored in counts.items():
-        print(f"{name:20} {sum(stored):4} of {len(stored):4}")
+    for label in ("right", "wrong"):
+        counts: dict[str, list[bool]] = {}
+        for name, said, given in inexact(label):
+            report = judge(said, given)
+            is_unmarked = label == "right" or not report.doubtful
+            counts.setdefault(name, []).append(bool(report.saved) and is_unmarked)
+        counts["all"] = [each for stored in counts.values() for each in stored]
+        for name, stored in counts.items():
+            print(f"{label} {name:20} {sum(stored):4} of {len(stored):4}")
 
 
 if __name__ == "__main__":

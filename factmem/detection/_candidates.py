@@ -110,6 +110,8 @@ class _Citation:
     quote: str
     near_to: str = ""
     """The quote of the model, if the message's words are only near to it."""
+    is_literal: bool = True
+    """Whether the message has the quote letter by letter."""
 
 
 class Rules:
@@ -157,6 +159,8 @@ class Rules:
         )
         sentence = Sentence.around(plain, citation.span)
         at_all = self._doubts(item, concept, citation, sentence)
+        if since or until:
+            at_all.discard(Doubt.CUT)  # the time that the quote leaves out is read
         if is_of_another:
             at_all.add(Doubt.MODEL)
         candidates: list[Candidate] = []
@@ -208,6 +212,12 @@ class Rules:
         number = citation.message.number
         if concept.keyword in self.request.followed:
             return found  # whether it is the user's own request decides `_is_own`
+        is_user = citation.message.kind is SourceKind.USER and self.request.is_about_user
+        if is_user and not citation.is_literal:
+            value, names = item.fields["value"], " ".join(self._transcript.own_names)
+            topic = f"{concept.keyword.replace('-', ' ')} {concept.description}"
+            if sentence.leaves_out(f"{topic} {value} {names}"):
+                found.add(Doubt.CUT)
         if sentence.is_question():
             found.add(Doubt.QUESTION)
         if is_quoted(self._transcript.text(number).plain, citation.span):
@@ -382,7 +392,9 @@ class Rules:
         if self._transcript.spoken_by_another(message.number, span[0]):
             detail = "its message must not be cited: these words are another person's"
             raise Refusal(RejectionReason.UNTRUSTED_MESSAGE, detail)
-        return _Citation(message, span, given.strip(), near_to)
+        copied = given.strip(" \"'").removesuffix(".")
+        is_literal = not near_to and (copied in message.text or copied in text.plain)
+        return _Citation(message, span, given.strip(), near_to, is_literal)
 
     def _near(self, message: SaidMessage, quote: str) -> tuple[int, int] | None:
         """Return the words of a message that an inexact quote means, or its part of a quote."""

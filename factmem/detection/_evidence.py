@@ -27,6 +27,13 @@ _SENTENCE_END = re.compile(r"[.!?\u061f\u0964\n。]+(?=\s|$|[^\x00-\x7f])|[;\n]"
 _QUESTION_MARKS = frozenset("?\u061f\u055e\u1367")
 _CLAUSE_END = re.compile(r"[.!?\u061f;,\u060c:\n()。、]|\s[-\u2013\u2014]\s")
 """Where a clause ends: a negation beyond it belongs to something else."""
+_HEAD_END = re.compile(r"[.!?\u061f;,\u060c\n()。、]|\s[-\u2013\u2014]\s")
+"""The same for the beginning of a clause: "Translate into German: I live in Rome" is one."""
+_HEAD_LETTERS = 3
+"""Shorter words before a quote are pronouns and articles in most languages: "I", "ich", "yo", "저는"."""
+_TAIL_LETTERS = 4
+"""In scripts without spaces, and in Korean, so many letters behind a quote say more than politeness:
+"京都に引っ越す" and "かもしれません"."""
 _CLAUSE = re.compile(r"[,;]|\b(?:but|and now|aber|und jetzt)\b")
 """Where a clause ends: a time beyond it belongs to something else."""
 _FEW_WORDS = 4
@@ -76,6 +83,21 @@ class Sentence(NamedTuple):
             return False
         rest = self.after.removesuffix(self.closing)
         return _CLAUSE_END.search(rest) is None
+
+    def leaves_out(self, about: str) -> bool:
+        """Whether the quote leaves out words of its clause, which may say who, whether or when.
+
+        Such are longer words before it, and in languages whose verb comes last any behind it.
+
+        Args:
+            about: The keyword, description and value, whose words may be left out.
+        """
+        before = _HEAD_END.split(self.before)[-1]
+        after = _CLAUSE_END.split(self.after)[0]
+        if has_unspaced_script(self.quote) and len(re.sub(r"\W", "", after)) >= _TAIL_LETTERS:
+            return True
+        words = (word for word in re.findall(r"[^\W_]+", before) if len(word) >= _HEAD_LETTERS)
+        return any(stems(word) and not has_common_word(word, about) for word in words)
 
     def is_cut_from_negation(self) -> bool:
         """Whether the quote stops directly before or after the negation of its clause."""

@@ -61,11 +61,11 @@ def near_span(text: FoldedText, quote: str) -> tuple[int, int] | None:
 
 def _forms(quote: str) -> Iterator[str]:
     plain = unescape(quote).strip()
-    yield plain
     if (head := _SPOKEN.match(plain)) is not None:
         yield plain[head.end() :]
     if (inside := _INSIDE.search(plain)) is not None:
         yield inside.group(1)
+    yield plain
 
 
 def _found(
@@ -117,7 +117,7 @@ def _missing_before(first: _Word, asked: Sequence[_Word]) -> int:
 
 def _extended(plain: str, said: Sequence[_Word], first: int, count: int) -> int:
     """Return where a span begins that has the words in place of those that the quote begins with."""
-    for _ in range(count + 1):  # one more: "I'm" is two words
+    for _ in range(count + bool(count)):  # one more: "I'm" is two words
         if not first or plain[said[first - 1].end : said[first].start].strip(" '"):
             break
         first -= 1

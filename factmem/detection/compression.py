@@ -126,7 +126,11 @@ class RetrieveFactsFromHistory:
         here = _SPEAKERS[SourceKind.USER]
         rules = Rules(
             DetectionRequest(
-                transcript=transcript, places=[here], declared=self._concepts, is_closed=True
+                transcript=transcript,
+                places=[here],
+                declared=self._concepts,
+                is_closed=True,
+                is_about_user=False,
             )
         )
         read = read_items(extraction.value.facts, rules)

@@ -37,6 +37,8 @@ class Doubt(StrEnum):
     """The value shares no word or number with the quote; an instruction must stand in its quote."""
     NUMBER = "number"
     """No number of the value follows from the numbers of the quote."""
+    CUT = "cut quote"
+    """The quote is inexact, and leaves out words of its clause ("My dog is" allergic to nuts)."""
     NEGATION = "negation"
     """The quote stops just before or after a negation."""
     QUESTION = "question"
@@ -261,6 +263,8 @@ class DetectionRequest:
     """The keywords of instructions, which must stand in the user's own prose."""
     conversation: str | None = None
     """The name of the conversation, which becomes part of each fact's source."""
+    is_about_user: bool = True
+    """Whether only what users say about the subjects is a fact."""
     dry_run: bool = False
     """Whether the result is only reported and nothing is written."""
     verify: Verify | None = None

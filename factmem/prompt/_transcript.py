@@ -265,7 +265,8 @@ class Transcript:
             shown = [each for each in shown if each.number >= self._numbers[first]]
         self._set_messages(shown)
         self._speaker = speaker
-        self._own_names: set[str] = set()
+        self.own_names: set[str] = set()
+        """How the user is called in the text of messages, case-folded."""
         self._labels: Mapping[int, Sequence[_Label]] | None = None
         self.others: tuple[str, ...] = ()
         """The names of users whose messages must not be cited."""
@@ -299,12 +300,12 @@ class Transcript:
         has_unnamed = None in _user_names(self.messages)
         is_one = self._speaker is None and len(names) == 1 and not has_unnamed
         limited = copy(self)
-        limited._own_names = wanted | {
+        limited.own_names = wanted | {
             _name_key(each) for each in (*filter(None, own), *subjects, "user")
         }
         limited._labels = None
         if not names or is_one:
-            limited._own_names |= {_name_key(name) for name in names}
+            limited.own_names |= {_name_key(name) for name in names}
         elif not isinstance(self._speaker, str):
             limited._limit_to(own)
         return limited
@@ -347,7 +348,7 @@ class Transcript:
         if self._labels is None:
             self._labels = self._found_labels()
         before = [each for each in self._labels.get(number, ()) if each.start <= start]
-        if not before or before[-1].key in self._own_names:
+        if not before or before[-1].key in self.own_names:
             return False
         return before[-1].is_sure
 
@@ -358,7 +359,7 @@ class Transcript:
             if each.kind is SourceKind.USER and (labels := _labels_in(self.text(each.number).plain))
         }
         keys = {label.key for labels in found.values() for label in labels}
-        known = {_name_key(each.name) for each in self.messages if each.name} | self._own_names
+        known = {_name_key(each.name) for each in self.messages if each.name} | self.own_names
         if len(keys) > 1 or keys & known:
             found = {
                 number: [label._replace(is_sure=True) for label in labels]

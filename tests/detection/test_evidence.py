@@ -111,20 +111,72 @@ def test_the_model_may_say_that_its_item_is_not_stated() -> None:
     said = "My dog is allergic to chicken."
     given = {"quote": "allergic to chicken", "keyword": "allergies", "value": "chicken"}
 
-    assert judge(said, given).saved
     assert judge(said, {**given, "said_as": "stated"}).saved
+    assert judge(said, given).saved
     for said_as in ("of another", "asked", "denied", "supposed", "quoted", "to work on"):
         assert judge(said, {**given, "said_as": said_as}).proposed
     assert judge(said, {**given, "subject": "dog"}).proposed
 
 
-def test_inexact_quotes_of_right_items_are_stored() -> None:
-    """Twelve forms of them; `python -m benchmarks.detection.forms` lists all."""
-    cases = list(inexact("right"))[::7]
-    stored = sum(bool(judge(said, given).saved) for _, said, given in cases)
+CUT = [
+    ("My dog is allergic to chicken.", "allergic to chicken", "chicken"),
+    ("My roommate Leo can't stand cilantro", "can't stand cilantro", "cilantro"),
+    ("Our neighbours just got a Tesla", "got a Tesla", "Tesla"),
+    ("Translate into German: I live in Madrid.", "I live in Madrid", "Madrid"),
+    ("Perhaps we'll sell the flat", "we'll sell the flat", "will sell the flat"),
+    ("I wish I spoke Japanese", "I spoke Japanese", "Japanese"),
+    ("The form says I am single", "I am single", "single"),
+    ("Mein Bruder ist Pilot", "ist Pilot", "Pilot"),
+    ("Mi hermana vive en Lima", "vive en Lima", "Lima"),
+    ("Mon fils est allergique aux noix", "est allergique aux noix", "noix"),
+    ("Il mio capo odia le riunioni", "odia le riunioni", "riunioni"),
+    ("Minha irmã mora em Lisboa", "mora em Lisboa", "Lisboa"),
+    ("Мой брат живёт в Минске", "живёт в Минске", "Минск"),
+    ("Moja siostra mieszka w Gdyni", "mieszka w Gdyni", "Gdynia"),
+    ("우리 엄마는 간호사예요", "간호사예요", "간호사"),
+    ("来年は京都に引っ越すかもしれない", "京都に引っ越す", "引っ越す"),
+    ("我妹妹喜欢猫", "喜欢猫", "猫"),
+]
+WHOLE = [
+    ("I moved to Porto last month", "moved to Porto", "Porto"),
+    ("Ich esse kein Fleisch", "esse kein Fleisch", "kein Fleisch"),
+    ("Je travaille chez Airbus", "travaille chez Airbus", "Airbus"),
+    ("Vivo en Lima con mi hermana", "Vivo en Lima", "Lima"),
+    ("Io vivo a Torino", "vivo a Torino", "Torino"),
+    ("저는 간호사예요", "간호사예요", "간호사"),
+    ("私は看護師です", "看護師です", "看護師"),
+    ("Sorry, I have the flu", "I have the flu", "flu"),
+    ("My sister lives in Lima. I live in Cusco", "I live in Cusco", "Cusco"),
+]
 
-    assert len(cases) > 400
-    assert stored >= 0.95 * len(cases)
+
+@table(("said", "quote", "value"), CUT)
+def test_a_quote_without_the_beginning_of_its_clause_is_not_enough(
+    said: str, quote: str, value: str
+) -> None:
+    """If it is also inexact: it leaves out who, whether or when."""
+    for form in ("User said: {}.", "...{}", "&quot;{}&quot;"):
+        near = {"quote": form.format(quote), "keyword": "note", "value": value}
+        assert "cut quote" in outcome(judge(said, {**near, "said_as": "stated"}))
+    exact = {"quote": quote, "keyword": "note", "value": value}
+    assert "cut quote" not in outcome(judge(said, exact))
+
+
+@table(("said", "quote", "value"), WHOLE)
+def test_a_pronoun_before_the_quote_may_be_left_out(said: str, quote: str, value: str) -> None:
+    near = {"quote": f"User said: {quote}", "keyword": "note", "value": value}
+    assert outcome(judge(said, near)) == "flagged: near quote"
+
+
+def test_inexact_quotes_of_right_items_are_stored() -> None:
+    """Twelve forms of them, and the wrong ones of these forms; see `benchmarks.detection.forms`."""
+    right, wrong = (list(inexact(label))[::7] for label in ("right", "wrong"))
+    stored = sum(bool(judge(said, given).saved) for _, said, given in right)
+    unmarked = sum(outcome(judge(said, given)) == "stored" for _, said, given in wrong)
+
+    assert (len(right) > 400, len(wrong) > 140) == (True, True)
+    assert stored >= 0.9 * len(right)
+    assert unmarked <= 0.08 * len(wrong)
 
 
 def test_inexact_quotes_are_marked_and_stored_as_the_message_has_them() -> None:

@@ -37,11 +37,12 @@ from factmem.memory.listing import (
     ResetReport,
     branch_of,
     history_of,
+    keys_of,
     stats_of,
 )
 from factmem.models._checked import checked_concepts, checked_places, checked_subjects
 from factmem.models._display import Displayed
-from factmem.models._values import canonical
+from factmem.models._values import Canonical, canonical
 from factmem.models.boundary import UNBOUNDED, check_writable
 from factmem.models.facts import (
     AnyFact,
@@ -457,13 +458,16 @@ class MemoryContents(ContentsUpkeep):
     async def history(self, fact_id: str) -> History:
         """Return the history of one record, oldest first; empty if no place ever had it.
 
-        It contains saves and updates, confirmations of its values, and deletions. Values are plain
-        JSON. A deleted record is found as long as its history is stored.
+        It contains saves and updates, confirmations of its values, and deletions. Values of the
+        memory's `concepts` have their types if they fit; all others are plain JSON. A deleted
+        record is found as long as its history is stored.
         """
         async with self._events.before(MemoryOperation.HISTORY):
             store = fact_store(self._provider)
         places = [info.place for info in await store.places()]
-        return await record_history(store, places, fact_id)
+        concepts = self._parts.reader.concepts.values()
+        known = {word: each for each in concepts for word in each.keywords}
+        return await record_history(store, places, fact_id, known)
 
     async def forget(
         self,
@@ -634,7 +638,12 @@ async def update_record(
     return await store.amend(change, placed.place.subject, placed.place.scope) > 0
 
 
-async def record_history(store: FactStore, places: Iterable[Place], fact_id: str) -> History:
+async def record_history(
+    store: FactStore,
+    places: Iterable[Place],
+    fact_id: str,
+    known: Mapping[str, Concept[Any, Any]],
+) -> History:
     """Return the history of one record from the first place that ever had it, oldest first.
 
     It contains saves and updates, confirmations of its values, and deletions.
@@ -643,7 +652,8 @@ async def record_history(store: FactStore, places: Iterable[Place], fact_id: str
         entries = await store.entries(place.subject, place.scope)
         concept = _concept_of(entries, fact_id)
         if concept is not None:
-            kept = await history_of(concept, place, store)
+            known_concept = known.get(concept.keyword, concept)
+            kept = await history_of(known_concept, place, store)
             return _concerning(kept or [], fact_id)
     return History()
 
@@ -659,14 +669,14 @@ def _concept_of(entries: Iterable[Entry], fact_id: str) -> Concept[Any, Any] | N
 def _concerning(history: Iterable[HistoryEntry], fact_id: str) -> History:
     """Return the entries of one fact, and those that confirmed a value while it had that value."""
     found = History()
-    values: set[object] = set()
+    values: set[Canonical] = set()
     for entry in history:
         fact = entry.fact
         if fact is None:
             if fact_id in entry.forgotten:
                 found.append(entry)
             continue
-        theirs = {canonical(value) for value in fact.values}
+        theirs = keys_of(fact)
         if fact.id == fact_id:
             values |= theirs
             found.append(entry)

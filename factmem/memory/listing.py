@@ -298,18 +298,18 @@ async def history_of(
 
 def _sources(fact: AnyFact, history: Sequence[HistoryEntry]) -> list[FactSource]:
     """Return the sources of a fact: those of its save and of the confirmations of its values."""
-    ours = _keys(fact)
+    ours = keys_of(fact)
     sources: dict[FactSource, None] = {}  # an ordered set
     for entry in history:
         saved = entry.fact
         if saved is None or saved.source is None:
             continue
-        if saved.id == fact.id or ours & _keys(saved):
+        if saved.id == fact.id or ours & keys_of(saved):
             sources[saved.source] = None
     return list(sources)
 
 
-def _keys(fact: AnyFact) -> set[Canonical]:
+def keys_of(fact: AnyFact) -> set[Canonical]:
     """Return the values of a fact in canonical form, for comparison."""
     codec = fact.concept.codec
     if codec.is_plain_text:

@@ -84,6 +84,20 @@ async def test_an_update_keeps_the_id_and_its_history(
     ]
 
 
+async def test_a_record_s_history_has_the_types_of_the_memory(store: FactStore) -> None:
+    """Values of an older type are read as the current ones are."""
+    await store.save(SingleFact(Concept("years", "Age"), "36 years"), ALICE, AGENT)
+    age = Concept(
+        "age", "Age", value_type=int, was=["years"], read=lambda text: int(text.split()[0])
+    )
+    typed = memory_of(store, concepts=[age])
+
+    (fact,) = await typed.current(age)
+    (saved,) = await typed.contents.history(fact.id)
+
+    assert (fact.value, saved.fact and saved.fact.values) == (36, (36,))
+
+
 async def test_an_update_of_many_values_is_one_step(
     store: FactStore, memory: AgentMemory, clock: SettableClock
 ) -> None:

@@ -168,6 +168,9 @@ class Rules:
             found = set(at_all)
             if not item.is_retraction:
                 found |= self._doubts_about(concept, text_of(key), citation, sentence)
+                is_said = item.is_stated and not citation.near_to
+                if not is_said and sentence.denies(text_of(key), concept.description):
+                    found.add(Doubt.NEGATION)
             followed = self._doubts_to_follow(text_of(key), citation)
             if concept.keyword in self.request.followed:
                 found |= followed
@@ -245,8 +248,7 @@ class Rules:
             shown = f"{plain}\n{before}"
             if not has_its_numbers(value, sentence, shown, said):
                 found.add(Doubt.NUMBER)
-        is_near_denial = citation.near_to and has_negation(sentence.quote)
-        if (is_near_denial or sentence.is_cut_from_negation()) and not has_negation(value):
+        if sentence.is_cut_from_negation() and not has_negation(value):
             found.add(Doubt.NEGATION)
         return found
 

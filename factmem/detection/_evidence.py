@@ -84,6 +84,18 @@ class Sentence(NamedTuple):
         rest = self.after.removesuffix(self.closing)
         return _CLAUSE_END.search(rest) is None
 
+    def denies(self, value: str, about: str) -> bool:
+        """Whether the clause of a value in the quote is negated, and the value is not.
+
+        Args:
+            value: The words of the value.
+            about: The description of its concept: "What the user does not eat" needs no second "not".
+        """
+        if has_negation(value) or has_negation(about):
+            return False
+        clauses = _CLAUSE_END.split(self.quote)
+        return any(has_negation(each) and has_common_word(value, each) for each in clauses)
+
     def leaves_out(self, about: str) -> bool:
         """Whether the quote leaves out words of its clause, which may say who, whether or when.
 

@@ -71,6 +71,12 @@ class Item:
         return self.action == "replace"
 
     @property
+    def is_stated(self) -> bool:
+        """Whether the model says that the message states it, about the subject."""
+        said_as = self.fields.get("said_as")
+        return isinstance(said_as, str) and said_as.strip().casefold() == STATED
+
+    @property
     def is_unstated(self) -> bool:
         """Whether the model says that the message does not state it, or of another person."""
         said_as = self.fields.get("said_as")

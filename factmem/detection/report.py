@@ -40,7 +40,8 @@ class Doubt(StrEnum):
     CUT = "cut quote"
     """The quote is inexact, and leaves out words of its clause ("My dog is" allergic to nuts)."""
     NEGATION = "negation"
-    """The quote stops just before or after a negation."""
+    """The quote stops just before or after a negation; or it has one that the value lacks, and the model
+    does not say that it is stated so."""
     QUESTION = "question"
     """The quote is part of a question."""
     QUOTATION = "quotation"

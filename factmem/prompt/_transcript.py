@@ -107,7 +107,7 @@ _WORDS = (
 )
 _NEGATION = re.compile(
     rf"(?<![^\W_])(?:{_WORDS})(?![^\W_])"
-    r"|\w(?:n't|n\u2019t)(?!\w)"
+    r"|\w(?:n't|n\u2019t)(?!\w)|(?<!\w)n['\u2019](?=\w)"
     # Korean: before the verb, and the endings of "not", "cannot", "without", "is not"
     r"|(?<!\w)(?:안|못)(?=\s)|않|못하|못했|없|아니(?!면|라)|말고"
     # Japanese and Chinese

@@ -1,0 +1,156 @@
+"""Right and wrong items of ten kinds in ten languages: how many are stored, by which check.
+
+    python -m benchmarks.detection.kinds                  # counts
+    python -m benchmarks.detection.kinds --prompts FILE   # the verifying calls, in random order
+
+A line of `chat/wrong.txt` and `chat/right.txt` is a chat, the quote, the keyword and the value;
+"> " marks the assistant, and "city>home-city" a keyword beside a declared one. `chat/checks.json` has
+the answers of a reader to the verifying calls.
+"""
+
+import argparse
+import json
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from benchmarks.detection.dialogue import HERE, SCOPE, USER
+from factmem import AgentMemory, Concept, Detection, InMemoryProvider, MemoryScopesProfile
+from factmem.testing.chat import ScriptedChatModel
+
+_SAID_AS = ("asked", "denied", "supposed", "quoted", "to work on", "of another")
+
+
+@dataclass(frozen=True)
+class Case:
+    """An item of a model's answer about a chat."""
+
+    is_right: bool
+    kind: str
+    messages: Sequence[dict[str, str]]
+    quote: str
+    keyword: str
+    value: str
+    declared: str
+    """The keyword of the application; empty if it declares none."""
+
+
+def cases() -> list[Case]:
+    """Return the cases in random order, so that a reader cannot tell which are right."""
+    found: list[Case] = []
+    for label in ("wrong", "right"):
+        kind = ""
+        for line in (HERE / "chat" / f"{label}.txt").read_text("utf-8").splitlines():
+            if line.startswith("# "):
+                kind = line[2:]
+                continue
+            said, quote, keyword, value = line.split(" | ")
+            keyword, _, declared = keyword.partition(">")
+            given = (label == "right", kind, _chat(said), quote, keyword, value, declared)
+            found.append(Case(*given))
+    random.Random(40).shuffle(found)
+    return found
+
+
+def _chat(said: str) -> list[dict[str, str]]:
+    if said.startswith("Look"):  # a quoted line of a message, and no answer
+        return [{"role": "user", "content": said.replace(" / ", "\n")}]
+    return [
+        {"role": "assistant", "content": text[2:]}
+        if text.startswith("> ")
+        else {"role": "user", "content": text}
+        for text in said.split(" / ")
+    ]
+
+
+def checks() -> Mapping[str, tuple[str, str]]:
+    """Return a reader's reason and verdict by the number of its case."""
+    given: dict[str, str] = json.loads((HERE / "chat" / "checks.json").read_text("utf-8"))
+    return {
+        number: (reason, "keep" if reason == "stated" else "drop")
+        for number, reason in given.items()
+    }
+
+
+async def is_stored(
+    case: Case, *, said_as: str | None = None, check: tuple[str, str] | None = None
+) -> tuple[bool, ScriptedChatModel]:
+    """Return whether the value becomes current, and the model with its calls.
+
+    Args:
+        case: The item.
+        said_as: What the model says in its checklist; None if it leaves that out.
+        check: The reason and verdict of a verifying call; None for no such call.
+    """
+    item = {"message": len(case.messages) - 1, "quote": case.quote, "keyword": case.keyword}
+    item |= {"value": case.value, "fact_type": "MULTIPLE"}
+    item |= {} if said_as is None else {"said_as": said_as}
+    found = {} if check is None else {"reason": check[0], "verdict": check[1]}
+    model = ScriptedChatModel({"facts": [item]}, {"checks": [{"statement": 0, **found}]})
+    concepts = [Concept(case.declared, f"The user's {case.declared}")] if case.declared else []
+    memory = AgentMemory(
+        InMemoryProvider(),
+        chat_model=model,
+        scopes=MemoryScopesProfile(agent=SCOPE.name),
+        subjects=[USER.of("alice")],
+        concepts=concepts,
+    )
+    detection = Detection(verify=None if check is None else "new")
+    await memory.auto_detect_facts(case.messages, detection=detection)
+    held = [each.concept.keyword for each in await memory.current()]
+    return (case.declared in held if case.declared else bool(held)), model
+
+
+async def counts() -> dict[str, Counter[str]]:
+    """Return the cases by label, and those that are stored by way and label."""
+    answers = checks()
+    found = {way: Counter[str]() for way in ("all", "lying", "no checklist", "checklist", "verify")}
+    for number, case in enumerate(cases()):
+        label = "right" if case.is_right else "wrong"
+        reason, verdict = answers.get(str(number), ("stated", "keep"))
+        honest = reason if reason in _SAID_AS else "stated"
+        found["all"][label] += 1
+        for way, said_as in {
+            "lying": "stated",
+            "no checklist": None,
+            "checklist": honest,
+            "verify": None,
+        }.items():
+            check = (reason, verdict) if way == "verify" else None
+            stored, _ = await is_stored(case, said_as=said_as, check=check)
+            found[way][label] += stored
+            found[way][f"{label} {case.kind}"] += stored
+    return found
+
+
+async def prompts() -> str:
+    """Return the verifying calls of all cases, each with its number; the rules once."""
+    texts: list[str] = []
+    for number, case in enumerate(cases()):
+        _, model = await is_stored(case, check=("stated", "keep"))
+        if len(model.calls) > 1:
+            system, user = (str(each["content"]) for each in model.calls[1])
+            texts = texts or [system]
+            texts.append(f"### {number}\n{user}")
+    return "\n\n".join(texts)
+
+
+def main() -> None:
+    """Print the counts, or write the prompts."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--prompts", type=Path, help="a file for the prompts")
+    options = parser.parse_args()
+    if options.prompts:
+        options.prompts.write_text(anyio.run(prompts), encoding="utf-8")
+        return
+    for way, found in anyio.run(counts).items():
+        print(f"{way:14} wrong {found['wrong']:4}  right {found['right']:4}")
+        print("  " + ", ".join(f"{kind} {n}" for kind, n in sorted(found.items()) if " " in kind))
+
+
+if __name__ == "__main__":
+    main()

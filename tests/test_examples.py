@@ -10,6 +10,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
@@ -186,16 +187,23 @@ class TestOwnProvider(FactStoreContract):
     """The documented example of a user's own store passes the contracts of factmem's stores."""
 
     @pytest.fixture(autouse=True)
-    def without_waiting(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """No test cuts the power, and waiting for the disk took nine tenths of the suite."""
-        connect = sqlite3.connect
+    def without_waiting(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        """No test cuts the power, and waiting for the disk took nine tenths of the suite.
+
+        Not every test closes its stores, so their connections are closed here.
+        """
+        connect, opened = sqlite3.connect, list[sqlite3.Connection]()
 
         def connected(*args: Any, **options: Any) -> sqlite3.Connection:
             connection: sqlite3.Connection = connect(*args, **options)
             connection.execute("PRAGMA synchronous=OFF")
+            opened.append(connection)
             return connection
 
         monkeypatch.setattr(sqlite3, "connect", connected)
+        yield
+        for connection in opened:
+            connection.close()
 
     @pytest.fixture
     def provider(self, tmp_path: Path, clock: SettableClock) -> FactStore:

@@ -82,7 +82,8 @@ anyio.run(main)
 )
 def test_no_fork_hangs(tmp_path: Path, program: str) -> None:
     """Neither the parent nor a child, which would hold the lock of the store meanwhile."""
-    command = [sys.executable, "-c", program, str(tmp_path)]
+    # Python 3.12 warns of every fork beside threads, which is what this is about.
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program, str(tmp_path)]
 
     done = subprocess.run(command, timeout=50, capture_output=True, text=True, check=False)
 

@@ -88,6 +88,7 @@ def as_a_member(root: Path, wanted: list[str], can_write: bool) -> None:
                 with pytest.raises(StorageError):
                     await store.save(languages("ada"), BOB, AGENT)
 
+    root.absolute().as_uri()  # imports modules, and a member may not read root's Python
     _become_a_member()
     anyio.run(main)
 
@@ -134,6 +135,7 @@ async def test_a_member_of_the_group_reads_and_writes(shared: Path) -> None:
 
 
 def _become_a_member() -> None:
+    Path.cwd().as_uri()  # imports modules, and a member may not be able to read root's Python
     os.setgroups([])
     os.setgid(GROUP)
     os.setuid(OTHER)

@@ -1,7 +1,7 @@
-"""Where the facts of a run are put: after the instructions, or beside the user's last message."""
+"""The places of facts and of stored messages in the prompt of a run."""
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar, get_args
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar, get_args
 
 from factmem.memory.runs import Placement
 
@@ -25,3 +25,12 @@ def put_before_question(messages: Iterable[T], facts: T, is_users: Callable[[T],
     asked = [at for at, each in enumerate(items) if is_users(each)]
     items.insert(asked[-1] if asked else len(items), facts)
     return items
+
+
+def said_earlier(stored: Iterable[Mapping[str, Any]]) -> list[tuple[bool, str]]:
+    """Return the texts of stored messages, and whether the user said each. Tools are left out."""
+    return [
+        (each["role"] == "user", each["content"])
+        for each in stored
+        if each["role"] in {"user", "assistant"} and isinstance(each.get("content"), str)
+    ]

@@ -6,7 +6,7 @@
 It needs the extra `langchain`.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
@@ -15,6 +15,7 @@ from langchain_core.messages import (
     AnyMessage,
     HumanMessage,
     SystemMessage,
+    convert_to_messages,
     convert_to_openai_messages,
 )
 from langchain_core.tools import BaseTool, StructuredTool
@@ -36,7 +37,8 @@ class FactmemMiddleware(AgentMiddleware[Any, Any]):
 
     The facts follow the system prompt and are loaded for each model call. They are not in the
     state: they are never stale within a thread, and no checkpoint contains a fact that is deleted
-    later. A subagent of a deep agent has a memory if its own specification lists the middleware.
+    later. With `conversations`, a thread without a checkpointer goes on: the model reads what was said
+    before under its `thread_id`. A subagent of a deep agent has a memory if its own specification lists the middleware.
 
     Sync and async runs are supported. An async run uses its own event loop.
 
@@ -75,9 +77,7 @@ class FactmemMiddleware(AgentMiddleware[Any, Any]):
         handler: "Callable[[ModelRequest[Any]], ModelResponse[Any]]",
     ) -> "ModelResponse[Any]":
         """Add the facts to the system prompt of a sync run."""
-        chat = chat_of(request.messages)
-        facts = self._portal.call(self.runs.prompt, request.runtime, chat)
-        return handler(self._with_facts(request, facts))
+        return handler(self._portal.call(self._with_memory, request, _conversation()))
 
     async def awrap_model_call(
         self,
@@ -85,9 +85,7 @@ class FactmemMiddleware(AgentMiddleware[Any, Any]):
         handler: "Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]",
     ) -> "ModelResponse[Any]":
         """Add the facts to the system prompt of an async run."""
-        chat = chat_of(request.messages)
-        facts = await self.runs.prompt(request.runtime, chat)
-        return await handler(self._with_facts(request, facts))
+        return await handler(await self._with_memory(request, _conversation()))
 
     def after_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
         """Detect facts in a sync run. LangChain does not call it after a failed run."""
@@ -99,15 +97,32 @@ class FactmemMiddleware(AgentMiddleware[Any, Any]):
         if self.runs.is_learning:
             await self._learn(state["messages"], runtime, _conversation())
 
+    async def _with_memory(
+        self, request: "ModelRequest[Any]", conversation: str | None
+    ) -> "ModelRequest[Any]":
+        chat = chat_of(request.messages)
+        facts = await self.runs.prompt(request.runtime, chat)
+        earlier = chat[: _start_of_run(chat)]
+        if conversation and all(each["role"] != "assistant" for each in earlier):
+            stored = await self.runs.history(request.runtime, conversation)
+            messages: list[Any] = [*convert_to_messages(stored), *request.messages]
+            request = request.override(messages=messages)
+        return self._with_facts(request, facts)
+
     async def _learn(
         self, messages: list[AnyMessage], runtime: Runtime[Any], conversation: str | None
     ) -> None:
         chat = chat_of(messages)
-        # The state has the whole thread: new are the last messages of the user, and what follows.
-        since = max((i for i, each in enumerate(chat) if each["role"] == "user"), default=0)
-        while since and chat[since - 1]["role"] == "user":
-            since -= 1
+        since = _start_of_run(chat)
         await self.runs.learn(runtime, chat, since=since, conversation=conversation)
+
+
+def _start_of_run(chat: Sequence[Mapping[str, object]]) -> int:
+    """Return the index of the last messages of the user: the state has the whole thread."""
+    since = max((i for i, each in enumerate(chat) if each["role"] == "user"), default=0)
+    while since and chat[since - 1]["role"] == "user":
+        since -= 1
+    return since
 
 
 def chat_of(messages: Iterable[AnyMessage]) -> list[dict[str, object]]:

@@ -16,6 +16,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
+    ModelResponse,
     SystemPromptPart,
     TextPart,
     ToolReturnPart,
@@ -27,7 +28,7 @@ from pydantic_ai.tools import AgentDepsT, Tool
 from pydantic_ai.toolsets import FunctionToolset
 from typing_extensions import Unpack
 
-from factmem.integrations._placement import checked_placement
+from factmem.integrations._placement import checked_placement, said_earlier
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import MemoryRuns, Placement, RunOptions
 from factmem.memory.tools import MemoryTool
@@ -37,6 +38,9 @@ __all__ = ["MemoryCapability"]
 
 class MemoryCapability(AbstractCapability[AgentDepsT]):
     """The memory of a run's user, for `Agent(capabilities=[...])`. It serves any number of runs.
+
+    With `conversations`, a run with a `conversation_id` and without a `message_history` shows the model
+    what was said before in this conversation.
 
     Args:
         memory: The memory, or `MemoryRuns` that the application opens itself.
@@ -91,14 +95,16 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
     async def before_model_request(
         self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Put the facts into the request, with `placement="message"`."""
-        if self._placement != "message":
-            return request_context
-        text = await self.runs.prompt(ctx, _text(ctx.prompt))
+        """Put in what was said in the conversation and, with `placement="message"`, the facts."""
         *earlier, last = request_context.messages
+        if all(each.run_id == ctx.run_id for each in earlier):  # there is no `message_history`
+            stored = await self.runs.history(ctx, ctx.conversation_id)
+            earlier = [*map(_message, said_earlier(stored)), *earlier]
+        is_message = self._placement == "message"
+        text = await self.runs.prompt(ctx, _text(ctx.prompt)) if is_message else ""
         if text and isinstance(last, ModelRequest):
-            part = SystemPromptPart(text, scope="request")
-            request_context.messages = [*earlier, ModelRequest([part, *last.parts])]
+            last = ModelRequest([SystemPromptPart(text, scope="request"), *last.parts])
+        request_context.messages = [*earlier, last]
         return request_context
 
     async def after_run(
@@ -127,6 +133,11 @@ def chat_of(messages: Iterable[ModelMessage]) -> list[dict[str, object]]:
                 case _:
                     pass  # instructions, tool calls, thinking and files state no facts
     return chat
+
+
+def _message(said: tuple[bool, str]) -> ModelMessage:
+    is_users, text = said
+    return ModelRequest([UserPromptPart(text)]) if is_users else ModelResponse([TextPart(text)])
 
 
 def _tool(tool: MemoryTool) -> Tool[AgentDepsT]:

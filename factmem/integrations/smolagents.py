@@ -3,16 +3,12 @@
     install_memory(agent, memory, user="alice", auto_detect=True)
     agent.run("Which editor do I use?")
 
-It needs the extra `smolagents`. smolagents is synchronous: the memory runs in a portal.
-`factmem.integrations.smolagents` saves the steps of a run in a file.
-
-Steps of smolagents as JSON: saving, loading, and a count of errors.
+It needs the extra `smolagents`. smolagents is synchronous: the memory runs in a portal. Steps as JSON
+are saved and loaded:
 
     save_steps(agent, "monitor.json")
     load_steps(other, "monitor.json")       # in another process
     other.run("Go on.", reset=False)
-
-It needs the extra `smolagents`.
 """
 
 import base64
@@ -40,7 +36,7 @@ from smolagents.models import MessageRole
 from smolagents.monitoring import Timing, TokenUsage
 from typing_extensions import Unpack
 
-from factmem.integrations._placement import checked_placement
+from factmem.integrations._placement import checked_placement, said_earlier
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import MemoryRuns, Placement, RunOptions
 from factmem.memory.tools import MemoryTool
@@ -60,6 +56,7 @@ def install_memory(
     memory: AgentMemory | MemoryRuns[MultiStepAgent],
     *,
     placement: Placement = "instructions",
+    conversation: str | None = None,
     portal: Portal = SHARED_PORTAL,
     **options: Unpack[RunOptions[MultiStepAgent]],
 ) -> MemoryRuns[MultiStepAgent]:
@@ -75,6 +72,8 @@ def install_memory(
         memory: The memory, or `MemoryRuns`.
         placement: `instructions` puts the facts after the system prompt, `message` into a user message
             after those of the run.
+        conversation: The name of the chat: with `conversations`, the model reads what was said in it
+            before the agent's own steps. Without a name each run is one of its own.
         portal: The portal in which the memory runs.
         **options: See `MemoryRuns`. `user` gets the agent; a function may read a context variable.
 
@@ -94,18 +93,22 @@ def install_memory(
                 f"The agent already has a tool {tool.name!r}: install_memory(..., prefix='facts_')"
             )
     agent.tools |= {tool.name: _MemoryTool(tool, agent, portal) for tool in runs.tools()}
-    is_message = placement == "message"
+    earlier = list[Any]()
 
     def with_facts(messages: Sequence[Any]) -> list[Any]:
-        text = portal.call(runs.prompt, agent, _task(agent))
-        if not text:
-            return list(messages)
-        content = [{"type": "text", "text": text}]
-        if is_message:
-            return [*messages, ChatMessage(role=MessageRole.USER, content=content)]
-        facts = ChatMessage(role=MessageRole.SYSTEM, content=content)
-        first = messages[:1] if _is_instruction(messages[:1]) else []
-        return [*first, facts, *messages[len(first) :]]
+        tasks = [step.task for step in agent.memory.steps if isinstance(step, TaskStep)]
+        text = portal.call(runs.prompt, agent, tasks[-1] if tasks else "")
+        if conversation and len(tasks) < 2:  # later runs with reset=False have it in their steps
+            stored = portal.call(runs.history, agent, conversation)
+            roles = (MessageRole.ASSISTANT, MessageRole.USER)
+            earlier[:] = [_said_by(roles[own], said) for own, said in said_earlier(stored)]
+        first = [*messages[:1]] if _is_instruction(messages[:1]) else []
+        rest = [*earlier, *messages[len(first) :]]
+        if text and placement == "message":
+            rest.append(_said_by(MessageRole.USER, text))
+        elif text:
+            first.append(_said_by(MessageRole.SYSTEM, text))
+        return [*first, *rest]
 
     given: Any = agent
     given.model = _ModelWithFacts(agent.model, with_facts)
@@ -116,7 +119,7 @@ def install_memory(
         chat = chat_of(agent.memory.steps)
         since = max((i for i, each in enumerate(chat) if each["role"] == "user"), default=0)
         chat += [{"role": "assistant", "content": each} for each in answer]
-        portal.call(runs.learn, agent, chat, since=since)
+        portal.call(runs.learn, agent, chat, since=since, conversation=conversation)
 
     def finished(step: FinalAnswerStep, agent: MultiStepAgent) -> None:
         learn(str(step.output))
@@ -125,6 +128,10 @@ def install_memory(
         agent.step_callbacks.register(FinalAnswerStep, finished)
     given.run = _run_with_memory(agent, runs, learn)
     return runs
+
+
+def _said_by(role: MessageRole, text: str) -> ChatMessage:
+    return ChatMessage(role=role, content=[{"type": "text", "text": text}])
 
 
 def _is_instruction(messages: Sequence[Any]) -> bool:
@@ -254,15 +261,6 @@ def chat_of(steps: Iterable[MemoryStep]) -> list[dict[str, object]]:
             if step.observations:
                 chat.append({"role": "tool", "content": step.observations})
     return chat
-
-
-def _task(agent: MultiStepAgent) -> str:
-    tasks = [step.task for step in agent.memory.steps if isinstance(step, TaskStep)]
-    return tasks[-1] if tasks else ""
-
-
-# smolagents has types but no py.typed marker; mypy reads the types and pyright does not.
-# pyright: reportMissingTypeStubs=false, reportUnnecessaryTypeIgnoreComment=false
 
 
 def save_steps(agent: MultiStepAgent, path: str | os.PathLike[str]) -> None:

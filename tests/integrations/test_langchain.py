@@ -139,6 +139,36 @@ async def test_other_system_prompts(server: ModelServer, prompt: Any) -> None:
     assert "vim" in server.system()
 
 
+@BOTH
+async def test_a_thread_without_a_checkpointer_goes_on(server: ModelServer, sync: bool) -> None:
+    """Calls of tools are whole, nothing is shown or stored twice, and other threads are not shown."""
+    memory = await vim_memory()
+    agent = agent_of(server, FactmemMiddleware(memory, user=user, save=True, conversations=True))
+    server.answer(SAVES, says("Saved."), says("Fish."), says("Hello."))
+
+    for text, thread in (("I use fish.", "t1"), ("Which shell?", "t1"), ("Hi", "t2")):
+        await run(agent, text, sync=sync, thread_id=thread)
+
+    roles = [[each["role"] for each in request.messages[1:]] for request in server.requests]
+    first = ["user", "assistant", "tool"]
+    assert roles == [first[:1], first, [*first, "assistant", "user"], ["user"]]
+    assert "call" in str(server.requests[2].messages[2])
+    stored = await memory.of("alice").conversation("t1").messages()
+    assert [each["role"] for each in stored] == [*first, "assistant", "user", "assistant"]
+
+
+@BOTH
+async def test_a_checkpointer_and_own_messages_override(server: ModelServer, sync: bool) -> None:
+    """What the state has is not shown twice."""
+    middleware = FactmemMiddleware(await vim_memory(), user=user, conversations=True)
+    agent = agent_of(server, middleware, checkpointer=InMemorySaver())
+    server.answer(*[says("Ok.")] * 3)
+    for text in ("One", "Two", "Three"):
+        await run(agent, text, sync=sync, thread_id="t1")
+
+    assert [len(request.messages) for request in server.requests] == [2, 4, 6]
+
+
 class Host(AdapterHost):
     def __init__(self, server: ModelServer, middleware: FactmemMiddleware, *, sync: bool) -> None:
         self.server, self.sync, self.saver = server, sync, InMemorySaver()

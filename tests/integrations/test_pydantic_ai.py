@@ -184,6 +184,31 @@ def test_a_chat_has_only_text() -> None:
     ]
 
 
+@pytest.mark.parametrize("placement", BOTH)
+async def test_a_named_conversation_goes_on(server: ModelServer, placement: Placement) -> None:
+    """Each request of a run has it once; `message_history` and another name override it."""
+    memory = await vim_memory()
+    capability = MemoryCapability(
+        memory, user=user, save=True, conversations=True, placement=placement
+    )
+    agent, deps = agent_of(server, capability), Deps("alice")
+    server.answer(says("Hello."), SAVES, says("Fish."), says("Ok."), says("New."))
+
+    await agent.run("One", deps=deps, conversation_id="c1")
+    result = await agent.run("Two", deps=deps, conversation_id="c1")
+    history = result.new_messages()
+    await agent.run("Three", deps=deps, conversation_id="c1", message_history=history)
+    await agent.run("Four", deps=deps, conversation_id="c2")
+
+    said = [
+        [each["content"] for each in request.messages if each["role"] == "user"]
+        for request in server.requests
+    ]
+    assert said == [["One"], ["One", "Two"], ["One", "Two"], ["Two", "Three"], ["Four"]]
+    stored = await memory.of("alice").conversation("c1").messages()
+    assert [each["content"] for each in stored if each["role"] == "user"] == ["One", "Two", "Three"]
+
+
 class Host(AdapterHost):
     def __init__(self, server: ModelServer, agent: Agent[Deps]) -> None:
         self.server, self.agent = server, agent

@@ -192,6 +192,38 @@ def test_steps_can_be_changed_between_two(server: ModelServer) -> None:
     assert "keep calm" in str(server.requests[-1].messages)
 
 
+@pytest.mark.parametrize("placement", ["instructions", "message"])
+def test_a_named_chat_goes_on_in_another_agent(server: ModelServer, placement: Any) -> None:
+    """Before the steps of the agent, and once, also if it goes on with `reset=False`."""
+    about = memory()
+    agents = [agent_of(server), agent_of(server)]
+    for each in agents:
+        options: Any = {"user": "alice", "conversation": "c1", "placement": placement}
+        install_memory(each, about, conversations=True, **options)
+    server.answer(*[call("final_answer", answer="Hello.")] * 4)
+    agents[0].run("One")
+    agents[1].run("Two")
+    agents[1].run("Three", reset=False)
+    agents[0].run("Four")
+
+    def shown(body: Any) -> list[str]:
+        return [each for each in ("One", "Two", "Three", "Four") if str(body).count(each) == 1]
+
+    assert [shown(request.messages) for request in server.requests] == [
+        ["One"],
+        ["One", "Two"],
+        ["One", "Two", "Three"],
+        ["One", "Two", "Three", "Four"],
+    ]
+    stored = anyio.run(about.of("alice").conversation("c1").messages)
+    assert [each["content"] for each in stored if each["role"] == "user"] == [
+        "One",
+        "Two",
+        "Three",
+        "Four",
+    ]
+
+
 class Host(AdapterHost):
     """One agent for each user, as smolagents keeps the chat in the agent."""
 

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from factmem._text.spelling import text_of
 from factmem.detection._candidates import Candidate, Rules
 from factmem.detection._current_values import CurrentValues, Topic, same_value, topic_of
-from factmem.detection._earlier import EarlierStatements, fact_id, is_reworded, is_same_message
+from factmem.detection._earlier import EarlierStatements, Said, fact_id, is_same_message
 from factmem.detection.report import (
     DetectionReport,
     Doubt,
@@ -154,13 +154,11 @@ def _as_worded_before(candidate: Candidate, current: CurrentValues) -> Candidate
     if current.confirmed(candidate) is not None:
         return candidate
     for concept, key, placed, value in current.in_place(candidate.place.identity):
-        old, value_text = placed.fact.source, text_of(candidate.key)
+        old = placed.fact.source
         if old is None or not is_same_message(placed.fact.id, candidate.digest):
             continue
-        is_same_topic = concept.keyword in candidate.concept.keywords
-        if is_reworded(
-            value_text, source.quote, text_of(key), old.quote, is_same_topic=is_same_topic
-        ):
+        said = Said(candidate.concept.keyword, text_of(candidate.key), source.quote or "")
+        if said.is_reworded(Said(concept.keyword, text_of(key), old.quote or "")):
             return replace(candidate, concept=concept, key=key, value=value)
     return candidate
 

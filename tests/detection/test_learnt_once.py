@@ -8,6 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
+from benchmarks.detection.rereading import chats, others_kept, saved_again
+from factmem.detection._earlier import Said
 from factmem.detection.report import DetectionReport
 from factmem.llm.base import ChatModel
 from factmem.memory.agent_memory import AgentMemory
@@ -168,6 +170,60 @@ async def test_other_words_for_it_are_a_confirmation(
         assert name
         assert (report.saved, report.rejected) == ([], [])
         assert current == [("Busan",)]
+
+
+@pytest.mark.storm
+async def test_a_chat_read_twice_in_other_words_is_saved_once() -> None:
+    """By two readings of twenty chats in eight languages."""
+    total, added = await saved_again()
+
+    assert len(chats()) == 20
+    assert (total["first"], total["second"]) == (90, 91)
+    assert total["saved"] >= 0.95 * total["first"]
+    assert len(added) <= 0.05 * total["second"], added
+
+
+@pytest.mark.storm
+async def test_different_statements_of_one_message_are_all_kept() -> None:
+    pairs, merged = await others_kept()
+
+    assert pairs >= 120
+    assert len(merged) <= 0.03 * pairs, merged
+
+
+TWO = [
+    ("husband", "Karl, a teacher", "spouse", "Karl teaches"),
+    ("daughter", "Lina, seven", "children", "has a daughter Lina"),
+    ("commute", "6:40 train every day", "routine", "takes the 6:40 train"),
+    ("smoking", "quit in 2019", "habit", "quit smoking in 2019"),
+    ("job", "杭州一家医院的护士", "occupation", "护士，在杭州的医院"),  # noqa: RUF001 - full width
+    ("pets", "猫のミケ", "cat", "ミケという猫を飼っている"),
+    ("hobbies", "играет на гитаре", "music", "Играет на гитаре по вечерам"),
+    ("employer", "삼성SDI", "company", "삼성SDI에서 일함"),
+    ("diet", "sin lactosa", "dietary-restriction", "No toma lactosa"),
+    ("car", "alter Fiat Panda", "vehicle", "Fiat Panda, bald zum TÜV"),
+]
+OTHER = [
+    ("city", "Hamburg", "employer", "Airbus"),
+    ("languages", "English", "hobby", "chess"),
+    ("husband", "Karl", "age", "41"),
+    ("pets", "고양이 나비", "city", "대전"),
+    ("job", "护士", "city", "杭州"),
+    ("budget", "12,000 euros", "deadline", "Christmas"),
+]
+
+
+@table(("keyword", "value", "other", "its_value"), TWO + OTHER)
+def test_values_in_other_words_are_one_statement(
+    keyword: str, value: str, other: str, its_value: str
+) -> None:
+    is_one = (keyword, value, other, its_value) in TWO
+    quote = "What both readings quote from the message"
+    one, two = Said(keyword, value, quote), Said(other, its_value, quote[:30])
+    elsewhere = Said(other, its_value, "Another part of it")
+
+    assert one.is_reworded(two) is two.is_reworded(one) is is_one
+    assert not one.is_reworded(elsewhere)
 
 
 async def test_a_later_message_of_the_same_words_is_another_statement() -> None:

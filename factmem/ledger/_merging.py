@@ -117,6 +117,8 @@ class _Merge:
         values = QuotedValues(self._purged) if self._purged else None
         if values is not None:
             order = [without_values(each, values) for each in order]
+        if not self._known:
+            return Merged(order, None, None)
         count = len(self._known)
         is_appended = all(old is each for old, each in zip(self._known, order, strict=False))
         if is_appended and len(order) == count + len(new):
@@ -127,6 +129,8 @@ class _Merge:
         """Join the known parts of an entry with those of the place, and return the others."""
         if _is_other(entry):
             return None if _other(entry) in self._others else entry
+        if not self._homes:
+            return entry
         rest: Any = entry.copy()
         homes: set[int] = set()
         for kind in _KINDS:
@@ -374,21 +378,30 @@ def edited(entries: Sequence[Entry], edit: Edit) -> list[Entry | None]:
     ]
 
 
-def received(entries: Sequence[Entry]) -> list[Entry]:
-    """Return entries that were recorded elsewhere as a store would read them back.
+class Received(list[Entry]):
+    """Checked entries from outside the store, in the form in which it would read them back.
 
     An entry counts as recorded no earlier than the one before it.
+    """
+
+    def __init__(self, checked: Iterable[Entry]) -> None:
+        super().__init__(checked)
+        at = ""
+        for entry in self:
+            at = entry["at"] = max(entry["at"], at)
+
+
+def received(entries: Sequence[Entry]) -> Received:
+    """Return entries that were recorded elsewhere as a store would read them back.
 
     Raises:
         ValueError: A store could not have recorded one of `entries`.
         TypeError: They are not a list.
     """
+    if isinstance(entries, Received):
+        return entries
     given: tuple[Any, ...] = expect_all(entries, object, "entries", "await store.entries(...)")
-    checked = [_checked_entry(entry, number) for number, entry in enumerate(given)]
-    at = ""
-    for entry in checked:
-        at = entry["at"] = max(entry["at"], at)
-    return checked
+    return Received(_checked_entry(entry, number) for number, entry in enumerate(given))
 
 
 CLOCK_TOLERANCE = timedelta(minutes=10)

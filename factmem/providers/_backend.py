@@ -152,11 +152,14 @@ class Backend(Protocol):
         """
         ...
 
-    async def extend(self, identity: Identity, extend: Extension) -> int:
+    async def extend(
+        self, identity: Identity, extend: Extension, *, since: str | None = None
+    ) -> int:
         """Append the `entries` that `extend` returns, apply its edits, and return how many entries.
 
         No other write to the place happens in between. A place that does not exist has no entries.
-        An edit with `turns` is a purge, and leaves no copy of removed values.
+        An edit with `turns` is a purge, and leaves no copy of removed values. With `since`,
+        `extend` may get no entries if all of them were recorded before that time.
         """
         ...
 

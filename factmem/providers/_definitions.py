@@ -1,9 +1,12 @@
 """The definitions of concepts in a store: SINGLE facts of a place that no application can name."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
+import orjson
+
+from factmem._arguments import expect_all
 from factmem.ledger.entries import Entry, StoredFact
 from factmem.ledger.ledger import Ledger
 from factmem.models._definition_changes import taken_over
@@ -22,8 +25,12 @@ def definitions_in(ledger: Ledger, now: str) -> dict[str, ConceptDefinition]:
 
 def new_definitions(ledger: Ledger, concepts: Iterable[Concept[Any, Any]], now: str) -> list[Entry]:
     """Return the entry that changes the definitions in a ledger, if there is anything to change."""
-    new = taken_over(definitions_in(ledger, now), concepts)
-    return [{"at": now, "facts": [_stored(each, now) for each in new.values()]}] if new else []
+    return _entries(taken_over(definitions_in(ledger, now), concepts).values(), now)
+
+
+def _entries(new: Iterable[ConceptDefinition], now: str) -> list[Entry]:
+    facts = [_stored(each, now) for each in new]
+    return [{"at": now, "facts": facts}] if facts else []
 
 
 def _stored(definition: ConceptDefinition, now: str) -> StoredFact:
@@ -37,17 +44,39 @@ def _stored(definition: ConceptDefinition, now: str) -> StoredFact:
     }
 
 
-async def define(backend: Backend, concepts: Sequence[Concept[Any, Any]]) -> None:
+Told: TypeAlias = Concept[Any, Any] | ConceptDefinition
+"""A concept of a program, or what another store was told about one."""
+
+
+def checked_told(concepts: Iterable[Told]) -> tuple[Told, ...]:
+    """Return concepts as a tuple; raise `TypeError` for anything else, such as a single one."""
+    kinds: Any = (Concept, ConceptDefinition)
+    return expect_all(concepts, kinds, "concepts", "concepts=[concept]")
+
+
+async def define(backend: Backend, told: Iterable[Told]) -> None:
     """Tell a store the concepts of a program; see `FactStore.define`."""
+    told = list(told)
+    named = [each for each in told if isinstance(each, Concept)]
+    given = [each for each in told if isinstance(each, ConceptDefinition)]
 
     def present(ledger: Ledger, now: str) -> list[Entry]:
-        return new_definitions(ledger, concepts, now)
+        known = definitions_in(ledger, now)
+        newer = [each for each in given if _rank(each) > _rank(known.get(each.keyword))]
+        return _entries(newer, now) + new_definitions(ledger, named, now)
 
     # Mostly all are known, and a read takes no lock.
     if await backend.present(DEFINITIONS, present):
         await backend.extend(
             DEFINITIONS, lambda known, now: Change(entries=present(Ledger(known), now))
         )
+
+
+def _rank(definition: ConceptDefinition | None) -> tuple[int, bytes]:
+    """Sort key of the definitions of a concept: the version, then anything that all stores have."""
+    if definition is None:
+        return 0, b""
+    return definition.version, orjson.dumps(definition.dump(), option=orjson.OPT_SORT_KEYS)
 
 
 async def begun(backend: Backend, operation: str) -> datetime:

@@ -23,6 +23,7 @@ from factmem.events import MemoryEvents, MemoryOperation
 from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
 from factmem.models.facts import AnyFact, Concept, ConceptDefinition
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place, identity_of
+from factmem.providers._definitions import Told
 from factmem.providers._four_methods import as_store
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.conversations import (
@@ -322,7 +323,7 @@ class StoreView(_View, FactStore):
         self._check_open()
         return await self._store.concepts()
 
-    async def define(self, concepts: Iterable[Concept[Any, Any]]) -> None:
+    async def define(self, concepts: Iterable[Told]) -> None:
         """Tell the store the concepts of a program, unless this is a read-only view."""
         self._check_open()
         if self._boundary.is_read_only:

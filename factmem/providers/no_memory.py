@@ -12,12 +12,11 @@ from typing_extensions import override
 
 from factmem.ledger.entries import Entry, keywords_of
 from factmem.ledger.ledger import Ledger
-from factmem.models._checked import checked_concepts
 from factmem.models.boundary import Boundary
-from factmem.models.facts import Concept
 from factmem.models.places import Identity, Place
 from factmem.models.when import TimeProvider, system_clock
 from factmem.providers._backend import Decision, Erased, Extension, Present, StoreClock
+from factmem.providers._definitions import Told, checked_told
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.results import PlaceInfo
 from factmem.providers.store import FactStore
@@ -51,8 +50,8 @@ class NoMemory(FactStore):
         self._clock = clock
 
     @override
-    async def define(self, concepts: Iterable[Concept[Any, Any]]) -> None:
-        checked_concepts(concepts)
+    async def define(self, concepts: Iterable[Told]) -> None:
+        checked_told(concepts)
         await checkpoint()
 
     @override
@@ -96,7 +95,9 @@ class _Nothing:
         await _called("forget", identity)
         return 0
 
-    async def extend(self, identity: Identity, extend: Extension) -> int:
+    async def extend(
+        self, identity: Identity, extend: Extension, *, since: str | None = None
+    ) -> int:
         extend([], self._clock.recording())  # this checks the entries
         await _called("append", identity)
         return 0

@@ -91,6 +91,15 @@ class PlaceInfo(Displayed):
         return Place(self.scope, self.subject)
 
 
+def is_extended(before: str, after: str, lines: int) -> bool:
+    """Return whether a place has only got so many lines between two states of `states`."""
+    key, made, snapshot, last, *_ = after.split(".") if "." in after else ("", "", "", "0")
+    if not before:
+        return snapshot == "0" and int(last) == lines
+    *same, count = before.split(".")[:4]
+    return [key, made, snapshot] == same and int(last) == int(count) + lines
+
+
 @dataclass(frozen=True, slots=True)
 class ErasureReceipt(Displayed):
     """The result of `erase`, to keep as evidence. It contains no values."""

@@ -40,7 +40,7 @@ from factmem.providers._arguments import (
     stored_facts,
 )
 from factmem.providers._backend import Backend, Change, ErasedSinceError, Present
-from factmem.providers._definitions import begun, define, definitions_in
+from factmem.providers._definitions import Told, begun, checked_told, define, definitions_in
 from factmem.providers._description import described, phrase_of
 from factmem.providers._history_series import HistorySeries
 from factmem.providers._limits import check_fitting, check_room
@@ -70,10 +70,8 @@ from factmem.providers.results import (
 
 __all__ = ["FactStore"]
 
-
 T = TypeVar("T")
 R = TypeVar("R")
-
 
 _FEW = 1000
 """The most values of a place that is presented on the event loop, about 4 ms."""
@@ -402,9 +400,9 @@ class FactStore:
     ) -> int:
         """Append entries recorded elsewhere, with their own times, and return how many were new.
 
-        An entry is new unless the place already has all of its facts, by id, so the same
-        entries can be replayed twice. What is current depends on when it was said, not on when it was replayed. After an error none of the entries is stored. After a crash the first
-        ones may be stored, and the same call adds the rest.
+        An entry is new unless the place already has all of its facts, by id, so the same entries can
+        be replayed twice. What is current depends on when it was said, not on when it was replayed.
+        After an error none of the entries is stored; after a crash all are, or none.
 
         Raises:
             ValueError: An entry is invalid, or was recorded over ten minutes after this moment.
@@ -414,18 +412,20 @@ class FactStore:
         if not entries:
             await checkpoint_if_cancelled()
             return 0
+        given = await run_sync(received, entries)
 
         def extend(known: list[Entry], now: str) -> Change:
             from factmem.ledger._merging import check_recorded, merged  # slow to import
 
-            found = merged(known, received(entries), by)
+            found = merged(known, given, by)
             check_recorded(found.new, now)
             check_fitting(self._limit, identity, known, found.new, now)
             is_edited, is_purge = found.order is not None, found.purged is not None
             edit, turns = found.edit if is_edited else None, found.turns if is_purge else None
             return Change(entries=found.new, edit=edit, turns=turns)
 
-        return await self._backend.extend(identity, extend)
+        since = None if self._limit else given[0]["at"]  # what is later joins no earlier entry
+        return await self._backend.extend(identity, extend, since=since)
 
     async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
         """Append the entries that `change` computes from a place's ledger; return their number.
@@ -533,10 +533,7 @@ class FactStore:
         return changed
 
     async def aclose(self) -> None:
-        """Finish accepted calls and release all resources. Later calls raise `ValueError`.
-
-        By default there is nothing to release.
-        """
+        """Finish accepted calls and release all resources. Later calls raise `ValueError`."""
         if not self._is_closed:
             self._is_closed = True
             await self._backend.close()
@@ -572,17 +569,18 @@ class FactStore:
         known = await self._backend.present(DEFINITIONS, definitions_in)
         return [known[keyword] for keyword in sorted(known)]
 
-    async def define(self, concepts: Iterable[Concept[Any, Any]]) -> None:
+    async def define(self, concepts: Iterable[Told]) -> None:
         """Tell the store the concepts of a program, in one durable write.
 
         A definition is taken over if it can read all values of the one that the store has: a wider
         type, one with `read`, MULTIPLE instead of SINGLE, a new keyword with `was`. Others change
-        nothing; `compared` of the result of `concepts` names them.
+        nothing; `compared` of the result of `concepts` names them. A definition of another store is
+        taken over if its version is greater.
 
         Raises:
             StorageError: The store failed.
         """
-        told = checked_concepts(concepts)
+        told = checked_told(concepts)
         self._check_open()
         await define(self._backend, told)
 

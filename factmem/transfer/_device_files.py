@@ -106,7 +106,8 @@ class Header:
     written_at: str
     erased: tuple[tuple[Any, str], ...] = ()
     """The places that were erased on any device, each with the time."""
-    has_entries: bool = False
+    concepts: tuple[tuple[str, Any], ...] = ()
+    """The definitions of concepts, by keyword."""
 
 
 class SealedFiles:
@@ -184,7 +185,7 @@ class SealedFiles:
         if not unpacker.eof:
             raise ValueError("is too large")
         line, _, bundle = text.partition(b"\n")
-        return _header(orjson.loads(line), has_entries=bool(bundle)), bundle
+        return Header(**orjson.loads(line)), bundle
 
     def whole(self, known: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
         """Return those of some files that are whole, each with its size and time.
@@ -217,16 +218,6 @@ class SealedFiles:
             if name.startswith(f".{device}-") and name.endswith(".tmp"):
                 with suppress(OSError):
                     os.unlink(self._folder / name)
-
-
-def _header(fields: Any, *, has_entries: bool) -> Header:
-    return Header(
-        tuple(fields["files"]),
-        {str(device): int(serial) for device, serial in fields["seen"].items()},
-        str(fields["written_at"]),
-        tuple((identity, str(at)) for identity, at in fields["erased"]),
-        has_entries,
-    )
 
 
 def _aad(name: str) -> bytes:

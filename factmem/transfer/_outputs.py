@@ -25,11 +25,11 @@ def is_special(path: str) -> bool:
         return False
 
 
-def write_whole(path: str, text: str) -> None:
-    """Write a text file, durably; see `Output`."""
+def write_whole(path: str, content: str | bytes) -> None:
+    """Write a file, durably; see `Output`."""
     output = Output(path)
     try:
-        output.file.write(text.encode())
+        output.file.write(content.encode() if isinstance(content, str) else content)
         output.publish()
     finally:
         output.discard()

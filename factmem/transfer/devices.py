@@ -15,7 +15,9 @@ old: then files are read again, or written again, and nothing else happens.
 """
 
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -24,26 +26,28 @@ from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import orjson
 from anyio.to_thread import run_sync
 
 from factmem._arguments import expect, expect_path
-from factmem._concurrency.file_lock import sync_folder, try_lock
+from factmem._concurrency.file_lock import try_lock
 from factmem.encryption.key import Key
 from factmem.errors import StorageError, StoreBusyError
-from factmem.ledger._merging import numbered
+from factmem.ledger._merging import Received, numbered
 from factmem.ledger.entries import Edit, Entry, encoded_entry
 from factmem.models._checked import checked_places
 from factmem.models._display import Displayed
+from factmem.models.facts import ConceptDefinition
 from factmem.models.places import Identity, Place
 from factmem.models.when import TimeProvider, moment, stamp, system_clock
-from factmem.providers.results import ErasureReceipt
+from factmem.providers.results import is_extended
 from factmem.providers.store import FactStore
 from factmem.transfer._device_files import Header, Named, SealedFiles, key_of_phrase, new_phrase
+from factmem.transfer._outputs import write_whole
 from factmem.transfer._rows import check_store
-from factmem.transfer.bundle import BundleReader, BundleWriter, import_facts
+from factmem.transfer.bundle import BundleReader, BundleWriter
 
 __all__ = ["SyncReport", "key_of_phrase", "new_phrase", "sync_devices"]
 
@@ -73,6 +77,24 @@ class SyncReport(Displayed):
     read before. Nothing of them was taken, and nothing is lost by them here."""
 
 
+_Digests: TypeAlias = str
+"""The digests of entries one after the other, as a JSON parser is slow with many strings."""
+_DIGEST = 12
+"""The characters of one: 72 bits."""
+
+
+class _Sent(NamedTuple):
+    """What this device has published of a place."""
+
+    identity: Identity
+    digests: _Digests = ""
+    """Of the entries in its own files."""
+    last: str = ""
+    """When the last entry of the place was recorded."""
+    state: str = ""
+    """The state of the place in the store: while it has this one, it is not read."""
+
+
 @dataclass
 class _Known:
     """What this device has read and written; the file `state.json`."""
@@ -86,45 +108,35 @@ class _Known:
     """The one of them that only says what was read."""
     removed_at: int = 0
     """The serial of the last files from which something was removed."""
-    read: dict[str, dict[str, dict[str, list[str]]]] = field(default_factory=dict)
-    """The digests of the entries in the files that were read, by device, file and place."""
+    wanted: list[str] | None = None
+    """The only places that were synced."""
+    concepts: list[Any] = field(default_factory=list)
+    """The definitions in its files."""
+    read: dict[str, dict[str, dict[str, _Digests]]] = field(default_factory=dict)
+    """The entries in the files that were read, by device, file and place."""
     latest: dict[str, tuple[int, list[str], str]] = field(default_factory=dict)
     """The last serial of each device, the files that it had then, and the time."""
-    places: dict[str, tuple[Identity, list[str], str]] = field(default_factory=dict)
-    """The digests of the entries in the own files, and when the last one was recorded, by place."""
+    places: dict[str, _Sent] = field(default_factory=dict)
     erased: dict[str, tuple[Identity, str, str]] = field(default_factory=dict)
     """The time of the last erasure of each place, and when this device learnt of it."""
     seen_by: dict[str, int] = field(default_factory=dict)
     """The last serial of this device that each other one has read."""
 
     @classmethod
-    def load(cls, path: Path) -> "_Known":
+    def load(cls, path: Path) -> "tuple[_Known, bytes]":
+        """Return the state and its text; a new device if there is none, or a damaged one."""
         try:
-            return cls(**orjson.loads(path.read_bytes()))
-        except FileNotFoundError:
-            return cls()
-        except (ValueError, TypeError):  # this device starts anew, as another one
-            return cls()
+            text = path.read_bytes()
+            known = cls(**orjson.loads(text))
+            known.places = {name: _Sent(*each) for name, each in known.places.items()}
+        except (FileNotFoundError, ValueError, TypeError):
+            return cls(), b""
+        return known, text
 
-    def found(self, place: str) -> list[list[str]]:
+    def theirs(self, place: str) -> frozenset[str]:
         """Return the digests of a place in the files of others."""
-        return [
-            found[place]
-            for files in self.read.values()
-            for found in files.values()
-            if place in found
-        ]
-
-    def dump(self, path: Path) -> None:
-        """Write the state, durably."""
-        draft = path.with_suffix(".tmp")
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            file.write(orjson.dumps(self.__dict__))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-        sync_folder(str(path.parent))
+        files = (found for files in self.read.values() for found in files.values())
+        return frozenset(each for found in files for each in _cut(found.get(place, "")))
 
 
 async def sync_devices(
@@ -141,9 +153,9 @@ async def sync_devices(
     """Exchange facts with the other devices that use a folder.
 
     Afterwards this store has what all others had written, and they get what it has with their next
-    sync: facts, corrections, forgettings, proposals, purges and erasures. Conversations, and the
-    definitions of concepts, stay on each device. A sync that fails or is killed leaves nothing
-    half-done: the next one continues.
+    sync: facts, corrections, forgettings, proposals, purges, erasures, and the definitions of
+    concepts. Conversations stay on each device. A sync that fails or is killed leaves nothing
+    half-done: the next one continues. One without changes reads no facts.
 
     Args:
         store: The memory of this device.
@@ -174,7 +186,7 @@ async def sync_devices(
     with _locked(own / "lock"):
         files = await run_sync(SealedFiles, shared, key)
         path = own / "state.json"
-        run = _Sync(store, files, _Known.load(path), path, wanted=wanted, now=stamp(clock()))
+        run = _Sync(store, files, path, wanted=wanted, now=stamp(clock()))
         return await run.done(is_dry=dry_run, progress=progress)
 
 
@@ -193,6 +205,34 @@ def _locked(path: Path) -> Generator[None]:
         os.close(fd)
 
 
+@runtime_checkable
+class _Stateful(Protocol):
+    """A store that knows what has changed without reading it: one in a database."""
+
+    async def states(self, known: Collection[str]) -> dict[str, Place | None]: ...
+
+    async def entries_since(self, place: Place, state: str) -> list[Entry] | None: ...
+
+
+async def _states(store: FactStore, known: Collection[str]) -> dict[str, Place | None]:
+    if isinstance(store, _Stateful):
+        return await store.states(known)
+    return {token_hex(8): place for place in await store.list_places()}
+
+
+class _Found:
+    """What was read of a place that has changed."""
+
+    def __init__(self, place: Place, state: str, entries: list[Entry], *, is_whole: bool) -> None:
+        self.place = place
+        self.state = state
+        self.entries = entries
+        self.last: str = entries[-1]["at"] if entries else ""
+        self.digests = _digests(entries)
+        self.is_whole = is_whole
+        """Whether these are all of its entries, and not only those since the last sync."""
+
+
 class _Sync:
     """One sync of one device."""
 
@@ -200,7 +240,6 @@ class _Sync:
         self,
         store: FactStore,
         files: SealedFiles,
-        known: _Known,
         path: Path,
         *,
         wanted: list[Place] | None,
@@ -208,9 +247,9 @@ class _Sync:
     ) -> None:
         self._store = store
         self._files = files
-        self._known = known
         self._path = path
-        self._wanted = wanted
+        self._known, self._text = _Known.load(path)
+        self._wanted = None if wanted is None else {_name(place.identity) for place in wanted}
         self._now = now
         self._problems: list[str] = []
         self._erased = self._received = self._sent = 0
@@ -223,17 +262,27 @@ class _Sync:
         the own files are read, too, before something is removed from them."""
         self._is_news = False
         """Whether others should learn that something of theirs was read."""
-        self._present: dict[str, tuple[Place, list[Entry], list[str]]] = {}
-        """The entries of the store and their digests, by place."""
+        self._again: set[str] = set()
+        """Places whose entries are read though they have not changed."""
+        self._states: dict[str, str] = {}
+        """The state of each place at the last look."""
+        self._taken: dict[str, tuple[int, str]] = {}
+        """How many entries of others were added to each place since then, and when the last one was
+        recorded."""
+        self._present: dict[str, _Found] = {}
+        """The places that have changed since the last sync."""
 
     async def done(
         self, *, is_dry: bool, progress: Callable[[int, int], None] | None
     ) -> SyncReport:
         """Read what others have written, then write what nobody has."""
         known = self._known
+        wanted = None if self._wanted is None else sorted(self._wanted)
+        if wanted != known.wanted:  # files may have entries that were not wanted before
+            known.wanted, known.read = wanted, {}
         listed, others = await run_sync(self._files.listed)
         self._problems += [f"{name!r} has the name of no device's file" for name in others]
-        await self._check_own(listed)
+        await run_sync(self._check_own, listed)
         await self._look(is_dry=is_dry)
         await self._note_removals()
         if not is_dry:
@@ -243,15 +292,15 @@ class _Sync:
         await self._publish(is_dry=is_dry)
         return self._report(listed)
 
-    async def _check_own(self, listed: dict[str, Named]) -> None:
-        """Look whether the own files are as they were left; if not, they are written again."""
+    def _check_own(self, listed: dict[str, Named]) -> None:
+        """Look whether the files are as they were left; own ones that are not are written again."""
         known = self._known
         own = [each for each in listed.values() if each.device == known.device]
         serials = [each.serial for each in own]
         known.serial = max(known.serial, *serials, *known.seen_by.values(), 0)
         strange = [each.name for each in own if each.name not in known.own]
         is_rekeyed = bool(known.own) and known.key != self._files.key_id
-        whole = {} if is_rekeyed else await run_sync(self._files.whole, known.own)
+        whole = {} if is_rekeyed else self._files.whole(known.own)
         if count := 0 if is_rekeyed else len(known.own) - len(whole):
             self._problems.append(
                 f"{count} files of this device were missing or changed: they are written again"
@@ -259,20 +308,51 @@ class _Sync:
         self._is_fold = len(whole) < len(known.own) or bool(strange)
         known.own |= whole
         known.key = self._files.key_id
-        known.read = {
-            device: {name: found for name, found in files.items() if name in listed}
-            for device, files in known.read.items()
-        }
+        # What only a file had that is gone is published by this device.
+        for files in known.read.values():
+            for name in files.keys() - listed.keys():
+                self._again |= files.pop(name).keys()
 
-    async def _look(self, *, is_dry: bool = False) -> None:
-        """Read what the store has now."""
-        self._present = {}
-        places = await self._store.list_places() if self._wanted is None else self._wanted
-        for place in sorted(places, key=lambda place: _name(place.identity)):
-            entries = numbered(await self._store.entries(place.subject, place.scope))
-            entries = entries if is_dry else await self._later(place, entries)
-            digests = await run_sync(_digests, entries)
-            self._present[_name(place.identity)] = place, entries, digests
+    async def _look(self, *, is_dry: bool = False, is_all: bool = False) -> None:
+        """Read what has changed in the store since the last sync, or all of it."""
+        sent, store = self._known.places, self._store
+        seen = {name: each.state for name, each in sent.items()} | self._states
+        names = {state: name for name, state in seen.items()}
+        taken, self._taken = self._taken, {}
+        gone = set(sent)
+        for state, found in (await _states(store, names)).items():
+            name = names[state] if found is None else _name(found.identity)
+            gone.discard(name)
+            before, self._states[name] = self._states.get(name, ""), state
+            if self._wanted is not None and name not in self._wanted and name not in sent:
+                continue
+            if found is None and not is_all and name not in self._again:
+                continue
+            mine = sent.get(name, _Sent(_identity(name)))
+            count, last = taken.get(name, (0, ""))
+            if count and is_extended(before, state, count):
+                # Nobody else has added anything since the last look: all of it is in other files.
+                if (known := self._present.get(name)) is None:
+                    sent[name] = mine._replace(last=last, state=state)
+                else:
+                    known.state, known.last = state, last
+                continue
+            place = _place_of(mine.identity)
+            entries = None
+            is_known = bool(mine.state) and not is_all and name not in self._again
+            if is_known and isinstance(store, _Stateful):
+                entries = await store.entries_since(place, mine.state)
+            is_whole = entries is None or (bool(entries) and entries[0]["at"] <= mine.last)
+            if is_whole:
+                entries = await store.entries(place.subject, place.scope)
+            entries = numbered(entries or [])
+            if not is_dry and (later := await self._later(place, entries)) is not entries:
+                entries, is_whole = later, True
+            self._present[name] = await run_sync(
+                partial(_Found, place, state, entries, is_whole=is_whole)
+            )
+        for name in gone:
+            self._present[name] = _Found(_place_of(sent[name].identity), "", [], is_whole=True)
 
     async def _later(self, place: Place, entries: list[Entry]) -> list[Entry]:
         """Record again what was recorded here after an erasure, by a clock that was behind it.
@@ -294,20 +374,17 @@ class _Sync:
     async def _note_removals(self) -> None:
         """Find what is gone from the store since the last sync, and why."""
         known = self._known
-        for name, (identity, own, last) in known.places.items():
-            place, _, digests = self._present.get(name, (_place_of(identity), [], list[str]()))
-            theirs = [each for found in known.found(name) for each in found]
-            there = frozenset(digests)
-            if there.issuperset(own) and there.issuperset(theirs):
+        for name, found in self._present.items():
+            if name not in known.places or not found.is_whole:
                 continue
-            await self._note_erasure(place)
+            own, there = frozenset(_cut(known.places[name].digests)), frozenset(found.digests)
+            if there.issuperset(own) and there.issuperset(known.theirs(name)):
+                continue
+            await self._note_erasure(found.place)
             # A purge leaves the save without its value, at the same time. Where the end is missing,
             # the store was restored or lost: then the own files are read before they are replaced.
-            entries = self._present[name][1] if name in self._present else []
-            now_last = max(
-                known.erased.get(name, ("", ""))[1], entries[-1]["at"] if entries else ""
-            )
-            self._is_older |= now_last < last
+            last = max(found.last, known.erased.get(name, ("", ""))[1])
+            self._is_older |= last < known.places[name].last
             self._is_removed |= not there.issuperset(own)
 
     async def _receive(
@@ -318,24 +395,22 @@ class _Sync:
         read = {name for files in known.read.values() for name in files}
         own = frozenset(() if self._is_older else known.own)
         new = [each for each in listed.values() if each.name not in read and each.name not in own]
-        refused: dict[str, int] = {}
+        refused: Counter[str] = Counter()
         for done, each in enumerate(new, 1):
             try:
                 header, bundle = await run_sync(self._files.read, each.name)
             except FileNotFoundError:  # its device has just replaced it
                 continue
             except OSError:  # a link, a folder, a bad block
-                refused["cannot be read"] = refused.get("cannot be read", 0) + 1
+                refused["cannot be read"] += 1
                 continue
-            except (ValueError, KeyError, TypeError, AttributeError):
-                why = "cannot be opened with this key, or are not complete"
-                refused[why] = refused.get(why, 0) + 1
+            except (ValueError, TypeError):
+                refused["cannot be opened with this key, or are not complete"] += 1
                 continue
             try:
                 await self._take(each, header, bundle)
-            except ValueError:
-                why = "were refused: a clock may be wrong, or another version wrote them"
-                refused[why] = refused.get(why, 0) + 1
+            except (ValueError, TypeError, KeyError, AttributeError):
+                refused["were refused: a clock may be wrong, or another version wrote them"] += 1
             if progress is not None:
                 progress(done, len(new))
         self._problems += [f"{count} files {why}" for why, count in refused.items()]
@@ -345,17 +420,23 @@ class _Sync:
     async def _take(self, file: Named, header: Header, bundle: bytes) -> None:
         """Take over what is in a file."""
         known, is_news = self._known, bool(bundle)
+        parts = await run_sync(_parts, bundle) if bundle else []
         for identity, at in header.erased:
             is_news |= await self._erase(tuple(identity), at)
-        found: dict[str, list[str]] = {}
-        if bundle:
-            report = await import_facts(
-                BytesIO(bundle), self._store, places=self._wanted, erased=self._receipts()
-            )
-            self._received += report.new
-            for place in report.places if report.skipped else ():
+        found: dict[str, _Digests] = {}
+        for place, entries, digests in parts:
+            name = _name(place.identity)
+            found[name] = found.get(name, "") + "".join(digests)
+            if self._wanted is None or name in self._wanted:
                 await self._note_erasure(place)
-            found = await run_sync(_digests_in, bundle)
+                at = known.erased.get(name, ("", ""))[1]
+                kept = Received(each for each in entries if each["at"] > at)
+                count = await self._store.replay(kept, place.subject, place.scope)
+                self._received += count
+                if count:
+                    before, _ = self._taken.get(name, (0, ""))
+                    self._taken[name] = before + count, kept[-1]["at"]
+        await self._store.define(ConceptDefinition.load(*each) for each in header.concepts)
         known.read.setdefault(file.device, {})[file.name] = found
         if file.device != known.device:
             self._is_news |= is_news
@@ -364,15 +445,6 @@ class _Sync:
                 known.latest[file.device] = file.serial, list(header.files), header.written_at
             seen = header.seen.get(known.device, 0)
             known.seen_by[file.device] = max(known.seen_by.get(file.device, 0), seen)
-
-    def _receipts(self) -> list[ErasureReceipt]:
-        return [
-            ErasureReceipt(
-                scope=place.scope, subject=place.subject, erased_at=moment(at), count=None, bytes=0
-            )
-            for identity, at, _ in self._known.erased.values()
-            for place in [_place_of(identity)]
-        ]
 
     def _check_others(self, listed: dict[str, Named]) -> None:
         """Tell of files that others had and that are missing, or of a folder that is an older one.
@@ -397,11 +469,10 @@ class _Sync:
         """Remove what a place has from before an erasure; return whether it was not known."""
         known, place = self._known, Place.of_identity(identity)
         name = _name(identity)
-        if at <= known.erased.get(name, ("", ""))[1]:
+        is_wanted = self._wanted is None or name in self._wanted
+        if not is_wanted or at <= known.erased.get(name, ("", ""))[1]:
             return False
         known.erased[name] = identity, at, self._now
-        if self._wanted is not None and place not in self._wanted:
-            return True
         subject, scope = place.subject, place.scope
         if any(entry["at"] <= at for entry in await self._store.entries(subject, scope)):
             # Not `erase`: it would also refuse what other devices have recorded since.
@@ -428,36 +499,52 @@ class _Sync:
         """Write the entries that the folder does not have; all, if something of it must go."""
         known = self._known
         is_gone = any(
-            not set(own) <= set(self._present[name][2] if name in self._present else ())
-            for name, (_, own, _) in known.places.items()
+            found.is_whole and not set(_cut(known.places[name].digests)) <= set(found.digests)
+            for name, found in self._present.items()
+            if name in known.places
         )
         is_fold = self._is_fold or is_gone or len(known.own) > _MOST_FILES
+        if is_fold:
+            await self._look(is_dry=is_dry, is_all=True)
         new: list[tuple[Place, list[Entry]]] = []
-        for name, (place, entries, digests) in self._present.items():
-            theirs = frozenset(each for found in known.found(name) for each in found)
-            own = frozenset(() if is_fold else known.places.get(name, (None, [], ""))[1])
-            new_here = [
+        places = known.places.copy()
+        for name, found in self._present.items():
+            sent = known.places.get(name, _Sent(found.place.identity))
+            theirs = known.theirs(name)
+            own = frozenset(() if is_fold else _cut(sent.digests))
+            rest = [
                 (entry, digest)
-                for entry, digest in zip(entries, digests, strict=True)
+                for entry, digest in zip(found.entries, found.digests, strict=True)
                 if digest not in own and digest not in theirs
             ]
-            if new_here:
-                new.append((place, [entry for entry, _ in new_here]))
-            mine = [digest for digest in digests if digest in own]
-            mine += [digest for _, digest in new_here]
-            if not is_dry:
-                last = entries[-1]["at"] if entries else ""
-                known.places[name] = place.identity, mine, last
+            if rest:
+                new.append((found.place, [entry for entry, _ in rest]))
+            mine = sent.digests
+            if found.is_whole:
+                mine = "".join(each for each in found.digests if each in own)
+            mine += "".join(digest for _, digest in rest)
+            places[name] = _Sent(found.place.identity, mine, found.last or sent.last, found.state)
+            if not found.state:
+                del places[name]
         self._sent += sum(len(entries) for _, entries in new)
         if is_dry:
             return
-        for name in [each for each in known.places if each not in self._present]:
-            del known.places[name]
-        if new or is_fold or self._is_news or not known.own:
+        known.places = places
+        concepts = [[each.keyword, each.dump()] for each in await self._store.concepts()]
+        is_told = concepts == known.concepts and bool(known.own)
+        known.concepts = concepts
+        if new or is_fold or self._is_news or not is_told:
             await self._write(new, is_fold=is_fold)
             if self._is_removed:
                 known.removed_at = known.serial
-        await run_sync(known.dump, self._path)
+        await run_sync(self._save)
+
+    def _save(self) -> None:
+        """Write the state, durably, if it is another one."""
+        text = orjson.dumps(self._known.__dict__, default=list)
+        if text != self._text:
+            write_whole(str(self._path), text)
+            self._text = text
 
     async def _write(self, new: Sequence[tuple[Place, list[Entry]]], *, is_fold: bool) -> None:
         """Write new files, and remove those that they replace."""
@@ -472,6 +559,7 @@ class _Sync:
             "seen": seen,
             "written_at": self._now,
             "erased": [each[:2] for each in known.erased.values()],
+            "concepts": known.concepts,
         }
         bundles = await run_sync(lambda: list(_bundles(new, self._now))) or [b""]
         for bundle in bundles:
@@ -482,7 +570,7 @@ class _Sync:
         known.own = await run_sync(self._files.whole, dict.fromkeys(kept, ()))
         known.receipt = None if new else kept[-1]
         # The state before the removal: after a kill here, the old files are strange and are folded.
-        await run_sync(known.dump, self._path)
+        await run_sync(self._save)
         await run_sync(self._files.remove, dict.fromkeys(replaced))
 
     def _report(self, listed: dict[str, Named]) -> SyncReport:
@@ -516,14 +604,26 @@ def _without_until(at: str) -> Edit:
     return lambda entries: [each if each["at"] > at else None for each in entries]
 
 
-def _digests_in(bundle: bytes) -> dict[str, list[str]]:
-    """Return the digests of the entries in a verified bundle, by place."""
+def _identity(name: str) -> Identity:
+    kind, scope, subject, entity = orjson.loads(name)
+    return kind, scope, subject, entity
+
+
+def _cut(digests: _Digests) -> list[str]:
+    return [digests[at : at + _DIGEST] for at in range(0, len(digests), _DIGEST)]
+
+
+def _parts(bundle: bytes) -> list[tuple[Place, list[Entry], list[str]]]:
+    """Return the places of a bundle, each with its entries and their digests.
+
+    A file that opens was written by a device with the key, and what that has in its store is valid.
+    """
     reader = BundleReader(BytesIO(bundle), is_verified=True)
     reader.read_header()
-    found: dict[str, list[str]] = {}
+    found: list[tuple[Place, list[Entry], list[str]]] = []
     while (part := reader.read_part()) is not None:
         entries = [reader.read_entry() for _ in range(part.lines)]
-        found.setdefault(_name(part.place.identity), []).extend(_digests(entries))
+        found.append((part.place, entries, _digests(entries)))
     return found
 
 
@@ -531,10 +631,11 @@ def _digests(entries: Iterable[Entry]) -> list[str]:
     """Return a digest of each entry; where it stands among those of its time may change."""
     found: list[str] = []
     for entry in entries:
-        rest = entry.copy()
-        rest.pop("tie", None)
+        rest: Any = entry
+        if "tie" in entry:
+            rest = {name: part for name, part in entry.items() if name != "tie"}
         body = encoded_entry(rest) + entry["at"].encode()
-        found.append(blake2b(body, digest_size=12).hexdigest())
+        found.append(b64encode(blake2b(body, digest_size=9).digest()).decode())
     return found
 
 
@@ -551,6 +652,9 @@ def _bundles(new: Sequence[tuple[Place, list[Entry]]], now: str) -> Iterator[byt
                 size += len(encoded_entry(entries[end]))
                 end += 1
             end = max(end, start + 1)
+            # Those of one time stay together, so that the next file only has later ones.
+            while end < len(entries) and entries[end]["at"] == entries[end - 1]["at"]:
+                end += 1
             writer.write_place(place.identity, entries[start:end])
             start = end
             if writer.bytes >= _CHUNK:

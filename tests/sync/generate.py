@@ -74,7 +74,7 @@ LEFT_OUT = {"aclose", "watch"}
 OF_MEMORIES = {
     *("begin", "changes", "is_searched", "candidates", "read_index", "write_index"),
     *("facts_to_embed", "add_vectors", "moment", "learn", "proposals", "define", "erased_at"),
-    "small_provider",
+    *("small_provider", "states", "entries_since"),
 }
 """The methods of stores without a twin: a memory calls them, in the loop of its portal."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -76,13 +76,15 @@ class World:
     key: Key = field(default_factory=lambda: key_of_phrase(new_phrase()))
     devices: list[Device] = field(default_factory=list)
 
-    async def add(self, name: str = "") -> Device:
+    async def add(self, name: str = "", clock: Clock | None = None) -> Device:
         name = name or f"device-{len(self.devices)}"
         folder = self.root / "shared"
         folder.mkdir(exist_ok=True)
         encrypted = EncryptedStorage(Aes256GCMEncryptor(Key.generate()))
         storage = encrypted if len(self.devices) % 2 else SimpleStorage()
-        provider = LocalFileMemoryProvider(self.root / name, clock=self.clock, storage=storage)
+        provider = LocalFileMemoryProvider(
+            self.root / name, clock=clock or self.clock, storage=storage
+        )
         store = await self.stack.enter_async_context(provider)
         device = Device(name, store, folder, self.root / f"{name}.sync", self.key, self.clock)
         self.devices.append(device)
@@ -232,6 +234,75 @@ async def test_a_sync_without_changes_writes_nothing(world: World) -> None:
 
     assert [(each.sent, each.received, each.problems) for each in reports] == [(0, 0, ())] * 3
     assert [(path.name, path.stat().st_mtime_ns) for path in world.files] == before
+
+
+class Reads(LocalFileMemoryProvider):
+    """A store that counts the entries that are read."""
+
+    count = 0
+
+    async def entries(self, *where: Any) -> list[Entry]:
+        found = await super().entries(*where)
+        self.count += len(found)
+        return found
+
+    async def entries_since(self, place: Place, state: str) -> list[Entry] | None:
+        found = await super().entries_since(place, state)
+        self.count += len(found or ())
+        return found
+
+
+async def test_a_sync_reads_what_is_new(world: World) -> None:
+    """Of a large place the new entries, and of one without changes none, in any process."""
+    one, other = await world.add(), await world.add()
+    where: Any = (ALICE.subject, ALICE.scope)
+    for device in (one, other):
+        for number in range(20):
+            world.clock.now += timedelta(seconds=1)
+            await device.store.save(SingleFact(CITY, f"city {number}"), *where)
+        await device.sync()
+    await world.settle()
+    reader = Reads(world.root / one.name, clock=world.clock)
+    one.store = await world.stack.enter_async_context(reader)
+
+    await one.sync()
+    assert reader.count == 0
+    world.clock.now += timedelta(seconds=1)
+    await one.store.save(SingleFact(CITY, "Busan"), *where)
+    assert (await one.sync()).sent == 1
+    assert reader.count == 1
+    world.clock.now += timedelta(seconds=1)
+    await other.store.save(SingleFact(CITY, "Seoul"), *where)
+    await other.sync()
+    assert ((await one.sync()).received, reader.count) == (1, 1)
+    assert await one.entries() == await other.entries()
+
+
+async def test_definitions_of_concepts_are_shared(world: World) -> None:
+    """Of two, all devices take the one that was changed more often."""
+    one, other = await world.add(), await world.add()
+    await one.store.define([CITY, PETS])
+    await other.store.define([Concept("city", "A city", value_type=Literal["Busan"])])
+    await other.store.define([CITY])
+
+    await world.settle()
+
+    known = await one.store.concepts()
+    assert [(each.keyword, each.version) for each in known] == [("city", 2), ("pets", 1)]
+    assert await other.store.concepts() == known
+
+
+async def test_more_places_can_be_synced_later(world: World) -> None:
+    """What was left out of a file is taken from it then."""
+    one, other = await world.add(), await world.add()
+    for place in PLACES:
+        await one.store.save(SingleFact(CITY, "Busan"), place.subject, place.scope)
+    await one.sync()
+
+    assert (await other.sync(places=[ALICE])).received == 1
+    assert [len(each) for each in await other.entries()] == [1, 0]
+    assert (await other.sync()).received == 1
+    assert await one.entries() == await other.entries()
 
 
 async def test_a_dry_run_writes_nothing(world: World) -> None:
@@ -469,8 +540,8 @@ async def test_only_one_sync_of_a_device_runs(world: World) -> None:
 
 async def test_a_clock_that_is_ahead_is_reported(world: World) -> None:
     """Its entries are taken when that time has come."""
-    one, other = await world.add(), await world.add()
-    world.clock.now = datetime.now(UTC) + timedelta(hours=1)
+    one, other = await world.add(), await world.add(clock=Clock())
+    world.clock.now += timedelta(hours=1)
     await one.store.save(SingleFact(CITY, "Busan"), ALICE.subject, ALICE.scope)
     await one.sync()
 

@@ -252,6 +252,10 @@ class PlaceReader:
         names = b"" if self.store.is_sealed else sealing.sealer(b"", None).seal_names(identity)
         return NewRow(scope, subject, names, self.key(owner))
 
+    def names(self, key: bytes, stored: bytes, data_key: bytes | None) -> Identity:
+        """Return the names in a row of a place or of a conversation. Nothing is cached."""
+        return self.store.sealing.sealer(key, data_key).open_names(stored)
+
     def owners(self, rows: Iterable[Row]) -> list[Identity]:
         """Return the places of rows with key, names, data key and owner, each once.
 

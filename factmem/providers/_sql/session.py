@@ -371,6 +371,13 @@ FROM factmem.places p LEFT JOIN factmem.entries e ON e.place = p.place AND e.num
 WHERE p.store = %s AND p.place > %s ORDER BY p.place LIMIT %s
 """
 
+LIST_STATES = """
+SELECT place, names, data_key, made, snapshot, last, bytes, recorded_at FROM factmem.places
+WHERE store = %s AND place > %s AND owner = place AND bytes > 0 ORDER BY place LIMIT %s
+"""
+
+READ_LINE = "SELECT line FROM factmem.entries WHERE place = %s AND number = %s"
+
 LIST_ROWS = """
 SELECT place, made, names, data_key FROM factmem.places
 WHERE store = %s AND place > %s ORDER BY place LIMIT %s

@@ -13,7 +13,7 @@ not answered.
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import wraps
@@ -45,6 +45,7 @@ from factmem.providers._sql import session as sql
 from factmem.providers._sql.database import Database
 from factmem.providers._sql.listing import MOST_LISTED, conversations, identities
 from factmem.providers._sql.places import (
+    UNKNOWN,
     Edited,
     PlaceReader,
     Position,
@@ -56,8 +57,8 @@ from factmem.providers._sql.places import (
     parts_of,
     stamp_at,
 )
-from factmem.providers._sql.sealing import UnknownGenerationError
-from factmem.providers._sql.session import Session
+from factmem.providers._sql.sealing import Extent, UnknownGenerationError
+from factmem.providers._sql.session import Row, Session
 from factmem.providers._sql.stores import Opening
 from factmem.providers._sql.tidying import Tidying
 from factmem.providers._sql.writing import (
@@ -375,6 +376,51 @@ class StoredPlaces:
         return use([] if answer is None else counted(answer.entries))
 
     @in_thread
+    def entries_since(self, identity: Identity, state: str) -> list[Entry] | None:
+        """Return the entries after a state of `states`; None if earlier ones have changed."""
+        key, *numbers = state.split(".")
+        extent = Extent(*map(int, numbers[:3]))
+
+        def read(session: Session, reader: PlaceReader) -> list[Entry] | None:
+            row = reader.row(session, identity)
+            if row is None or row.place.hex() != key or row.extent[:2] != extent[:2]:
+                return None
+            lines = session.rows(sql.READ_LINE, [row.place, extent.last])
+            if not lines or extent.last > row.last:
+                return None
+            tag = reader.sealer(row.place, row.data_key).tag(bytes(lines[0][0]))
+            position = Position(extent, row.last, tag, UNKNOWN, UNKNOWN)
+            found: list[Entry] = []
+            while position.extent.last < position.end:
+                answer = reader.read(session, {identity: position}).get(identity)
+                if answer is None or answer.is_from_start:
+                    return None
+                found += answer.entries
+                position = answer.position
+            return counted(found)
+
+        return self.read_store(read, None)
+
+    @in_thread
+    def states(self, known: Collection[str]) -> dict[str, Identity | None]:
+        """Return a string for the state of each place; see `FactStore.states`."""
+
+        def read(session: Session, reader: PlaceReader) -> dict[str, Identity | None]:
+            found: dict[str, Identity | None] = {}
+            rows: list[Row] = [(sql.FIRST_PLACE,)]
+            while rows:
+                given = [reader.store.number, rows[-1][0], MOST_LISTED]
+                rows = session.rows(sql.LIST_STATES, given)
+                for key, names, data_key, *numbers in rows:
+                    state = ".".join([bytes(key).hex(), *map(str, numbers)])
+                    found[state] = (
+                        None if state in known else reader.names(bytes(key), names, data_key)
+                    )
+            return found
+
+        return self.read_store(read, {})
+
+    @in_thread
     def identities(
         self, wanted: Boundary, after: Identity | None, limit: int | None
     ) -> list[Identity]:
@@ -564,8 +610,9 @@ class StoredPlaces:
                 view.outdate()
 
     @in_thread
-    def extend(self, identity: Identity, extend: Extension) -> int:
+    def extend(self, identity: Identity, extend: Extension, *, since: str | None = None) -> int:
         """Append the entries that `extend` returns, and apply its edits; return how many entries."""
+        first = None if since is None else micros(since)
         mark, count, purges = new_mark(), 0, False
 
         def write(session: Session, unknown: int) -> int:
@@ -575,13 +622,17 @@ class StoredPlaces:
                 writer.lock_or_make(session, identity)
                 if unknown and writer.is_marked(session, identity, mark):
                     return count
-                answer = reader.whole(session, identity)
+                row = reader.row(session, identity)
+                is_later = first is not None and (row is None or row.recorded_at < first)
+                answer = None if is_later else reader.whole(session, identity)
                 known = [] if answer is None else counted(answer.entries)
                 recorded_at = known[-1]["at"] if known else ""
+                if is_later and row is not None:
+                    recorded_at = stamp_at(row.recorded_at)
                 change = extend(known, self.clock.recording(recorded_at))
                 if change.entries:
                     writer.add(session, identity, change.entries, mark)
-                elif not known:
+                elif row is None:
                     writer.delete_empty(session, identity)
                 purges = change.turns is not None
                 if purges:

@@ -37,7 +37,7 @@ from factmem.models._values import Canonical, normalized
 from factmem.models.facts import MAX_BEFORE, AnyConcept, Concept, FactSource, FactType, SourceKind
 from factmem.models.places import MemoryScopeType, Place
 from factmem.models.when import When
-from factmem.prompt._transcript import FoldedText, SaidMessage, has_negation
+from factmem.prompt._transcript import FoldedText, SaidMessage, find_quote, has_negation
 
 MAX_DESCRIPTION = 300
 """The longest description of a made-up concept, in characters."""
@@ -266,10 +266,17 @@ class Rules:
     def _is_own(self, citation: _Citation, value: str) -> bool:
         if citation.message.kind is not SourceKind.USER:
             return True  # such a source is not followed in any case
-        number = citation.message.number
+        number, wanted = citation.message.number, FoldedText(value).bare
+        text = self._transcript.text(number)
+        if not wanted:
+            return False
         if number not in self._prose:
-            self._prose[number] = Prose(self._transcript.text(number).plain)
-        return self._prose[number].holds(*citation.span, value)
+            self._prose[number] = Prose(text.plain)
+        # What the quote has around the value may introduce it: "he texted me: always ...".
+        start, end = citation.span
+        inside = find_quote(FoldedText(text.plain[start:end]), [wanted])
+        first, last = inside or (0, end - start)
+        return self._prose[number].holds(start + first, start + last, value)
 
     def near(self, keyword: str) -> AnyConcept | None:
         """Return the known concept whose keyword has the words of a new one, or None."""

@@ -181,9 +181,11 @@ OWN = [
 ]  # fmt: skip
 
 
-async def detected(text: str, quote: str) -> tuple[DetectionReport, InMemoryProvider]:
+async def detected(
+    text: str, value: str, quote: str | None = None
+) -> tuple[DetectionReport, InMemoryProvider]:
     store = InMemoryProvider()
-    given = item(quote=quote, keyword="wishes", value=quote, fact_type="MULTIPLE")
+    given = item(quote=quote or value, keyword="wishes", value=value, fact_type="MULTIPLE")
     memory = memory_of(store, ScriptedChatModel(answer(given)), instructions=[WISHES])
     return await memory.auto_detect_facts([user(text)]), store
 
@@ -262,6 +264,17 @@ async def test_a_pasted_instruction_is_proposed(form: str) -> None:
     assert await store.places() == []
 
 
+@table("form", PASTED)
+async def test_quoting_its_introduction_makes_no_difference(form: str) -> None:
+    """What the quote has around the value may introduce or comment it."""
+    text = form.format(EVIL)
+    start = text.find(EVIL)
+    for quote in (text, text[max(start - 25, 0) : start + len(EVIL) + 10]):
+        report, store = await detected(text, EVIL, quote)
+
+        assert (report.saved, await store.places()) == ([], []), quote
+
+
 @table("text", OWN)
 async def test_an_own_instruction_is_saved(text: str) -> None:
     report, _ = await detected(text, "always answer in Korean")
@@ -276,6 +289,13 @@ async def test_requests_in_many_words_are_saved(text: str, quote: str) -> None:
     report, _ = await detected(text, quote)
 
     assert [each.fact.values for each in report.saved] == [(quote,)]
+
+
+@table(("text", "value"), [(text, "always answer in Korean") for text in OWN] + OTHERS)
+async def test_an_own_instruction_may_be_quoted_with_its_sentence(text: str, value: str) -> None:
+    report, _ = await detected(text, value, text)
+
+    assert [each.fact.values for each in report.saved] == [(value,)]
 
 
 @pytest.mark.parametrize("keyword", ["wishes", "wish"])

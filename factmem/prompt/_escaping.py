@@ -14,8 +14,17 @@ from pydantic import JsonValue
 
 from factmem.models._values import canonical
 
+_LETTER = "A-Za-z_\uff21-\uff3a\uff3f\uff41-\uff5a"
+_DIGIT = "0-9\uff10-\uff19"
+_TOKEN = (
+    # Special tokens of many chat templates are plain text: [INST], [gMASK], [control_8], [|user|],
+    # ]~b]. Full-width forms become them in a normalizing tokenizer. Lists of JSON and links stay.
+    rf"[\[\uff3b](?!(?:true|false|null)\]|[A-Z]?[a-z]+\]\()"
+    rf"(?=[/\uff0f]?[{_LETTER}][{_LETTER}{_DIGIT}]*[\]\uff3d])"
+    r"|[\[\]\uff3b\uff3d](?=[|~!\uff5c\uff5e\uff01])|\[(?=\w+~)"
+)
 _UNSAFE = re.compile(
-    "[<>"  # markup, the closing delimiter, and the special tokens of chat templates
+    "[<>\ufe64\ufe65\uff1c\uff1e"  # markup, the closing delimiter, other special tokens
     "\x7f-\x9f"  # control characters beyond ASCII; U+0085 ends a line
     "\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0"  # invisible letters
@@ -24,10 +33,9 @@ _UNSAFE = re.compile(
     # Joiners shape single letters and emoji; a run of them is invisible and can carry hidden text.
     "|[\u200c\u200d](?=[\u200c\u200d\ufe0e\ufe0f])|(?<=[\u200c\u200d])[\u200c\u200d\ufe0e\ufe0f]"
     "|[\ufe0e\ufe0f](?=[\ufe0e\ufe0f])|(?<=[\ufe0e\ufe0f])[\ufe0e\ufe0f]"
-    # The special tokens of some chat templates are plain text: [INST], [/INST], [TOOL_CALLS].
-    r"|\[(?=/?[A-Z][A-Z_]*\])"
+    f"|{_TOKEN}"
 )
-_UNSAFE_ASCII = re.compile(r"\x7f|\[(?=/?[A-Z][A-Z_]*\])")
+_UNSAFE_ASCII = re.compile(rf"\x7f|{_TOKEN}")
 
 NAME = re.compile(r"[^\W_](?:[\w.-]*[^\W_])?")
 """A name that needs no quotes: letters, digits, and `-`, `.` or `_` between them."""

@@ -7,7 +7,12 @@ import pytest
 from factmem.prompt._escaping import name_text, value_text
 from tests.tables import table
 
-TOKENS = ["[TOOL_CALLS]", "[/AVAILABLE_TOOLS]", "[INST]", "[/SYS]", "[IMG]", "[TOOL_RESULTS]"]
+TOKENS = [
+    *("[TOOL_CALLS]", "[/AVAILABLE_TOOLS]", "[INST]", "[/SYS]", "[IMG]", "[TOOL_RESULTS]"),
+    *("[gMASK]", "[UNUSED_TOKEN_146]", "[control_8]", "[unused1]", "[PAD151645]", "[/user]"),
+    *("[gMASK](x)", "[INST](x)", "[|user|]", "[|endofturn|]", "]~b]", "]~!b[", "[e~["),
+    *("\uff3bINST]", "[\uff29\uff2e\uff33\uff34]", "\uff1c|end|\uff1e", "\ufe64s\ufe65"),
+]
 
 
 @table("token", TOKENS)
@@ -18,7 +23,14 @@ def test_special_tokens_are_escaped(token: str) -> None:
     for escaped in (value_text(text), name_text(text)):
         assert token not in escaped
         assert json.loads(escaped) == text
-    assert value_text("[1] [ok] [x]") == '"[1] [ok] [x]"'
+
+
+@table("text", ["[1]", "a[i + 1]", "[docs](https://a.example)", "[the page](b)", "x] | [y, z]"])
+def test_other_brackets_stay(text: str) -> None:
+    """Lists, code and links remain readable, and lists of JSON remain lists."""
+    assert value_text(text) == f'"{text}"'
+    assert value_text([True]) == "[true]"
+    assert value_text([[None], [1, "[x"]]) == '[[null],[1,"[x"]]'
 
 
 @table(

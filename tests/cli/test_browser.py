@@ -255,6 +255,18 @@ async def test_filter_and_search(tmp_path: Path) -> None:
 
 
 @pytest.mark.storm
+async def test_closing_while_a_filter_waits_is_no_failure(tmp_path: Path) -> None:
+    """The pause after the last key ends when the fields are gone."""
+    async with _browsing(tmp_path) as (browser, pilot):
+        await pilot.press("slash", "a")
+        field = browser.query_one("#search", Input)
+        assert field.value == "a"
+        await field.remove()
+        await pilot.pause(0.4)
+
+    assert browser.return_code is None  # of a test; a failure is raised above
+
+
 async def test_another_process_writes(tmp_path: Path) -> None:
     """The table, an open page and the tree show it; an edit of an outdated value is refused."""
     async with _browsing(tmp_path) as (browser, pilot):

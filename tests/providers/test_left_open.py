@@ -16,6 +16,7 @@ store = LocalFileMemoryProvider(sys.argv[1])
 commit = store._places._commits._commit
 store._places._commits._commit = lambda batch: (begun.set(), over.wait(), commit(batch))
 loop = asyncio.new_event_loop()
+loop.slow_callback_duration = 60  # of a busy machine
 saving = store.save(theme("dark"), USER, AGENT)
 task = loop.create_task(saving)
 loop.run_until_complete(asyncio.to_thread(lambda: None))

@@ -275,13 +275,14 @@ class Browser(App[None]):
         """Filter after a pause in typing."""
         if self._typing is not None:
             self._typing.stop()
-        which = event.input.id
-        self._typing = self.set_timer(_PAUSE, lambda: self._filter(which))
+        self._typing = self.set_timer(_PAUSE, lambda: self._filter(event.input))
 
-    def _filter(self, which: str | None) -> None:
-        if which == "filter":
-            self.query_one(PlacesTree).show(self._places, self.query_one("#filter", Input).value)
-        elif self._question != self.query_one("#search", Input).value:
+    def _filter(self, typed: Input) -> None:
+        if not typed.is_attached:  # the browser is closing
+            return
+        if typed.id == "filter":
+            self.query_one(PlacesTree).show(self._places, typed.value)
+        elif self._question != typed.value:
             self._question = None
             self._show()
 
@@ -290,7 +291,7 @@ class Browser(App[None]):
         if self._typing is not None:
             self._typing.stop()
         if event.input.id == "filter":
-            self._filter("filter")
+            self._filter(event.input)
             self.query_one(PlacesTree).focus()
         elif event.value.strip():
             self._search_later(event.value)

@@ -1,6 +1,5 @@
 """The command that syncs a store with other devices: sync."""
 
-import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -15,8 +14,9 @@ from factmem._cli.opening import Store, ask_passphrase
 from factmem._cli.options import GIVEN
 from factmem._cli.output import Answer, Problem, counted
 from factmem._cli.place_names import find_place
-from factmem._cli.transfers import PlaceOptions
+from factmem._cli.transfers import PlaceOptions, progress_bar
 from factmem.encryption.key import Key
+from factmem.transfer._outputs import write_whole
 from factmem.transfer.devices import SyncReport, key_of_phrase, new_phrase, sync_devices
 
 
@@ -52,9 +52,10 @@ async def sync(
         sys.stderr.write(f"The phrase for your other devices, shown only now:\n\n  {phrase}\n\n")
     places = [await find_place(store, each) for each in place] if place else None
     while True:
-        report = await sync_devices(
-            store, folder, key=key, state=own, places=places, dry_run=dry_run
-        )
+        with progress_bar("Receiving") as update:
+            report = await sync_devices(
+                store, folder, key=key, state=own, places=places, dry_run=dry_run, progress=update
+            )
         answer = _answer(report, is_dry=dry_run)
         if watch is None:
             return answer
@@ -73,13 +74,7 @@ def _key(path: Path, new: Key | None) -> Key:
             )
         return Key.from_file(path)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_suffix(".new")
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(fd, "w") as file:
-        file.write(f"{new.to_base64()}\n")
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    write_whole(str(path), f"{new.to_base64()}\n")
     return new
 
 

@@ -480,7 +480,7 @@ def _facts(
             rows = csv_rows(file) if chosen is Format.CSV else json_rows(file)
             source = await RowReader(store, GIVEN.get(), only[0] if only else None).facts(rows)
         places = only if only and chosen is Format.BUNDLE else None
-        with _bar() as update:
+        with progress_bar("Importing") as update:
             return await import_facts(source, store, places=places, erased=erased, progress=update)
 
     return work
@@ -520,9 +520,9 @@ def _memories(file: Any, chosen: Format, only: list[Place], user_field: str | No
 
 
 @contextmanager
-def _bar() -> Generator[Callable[[int, int], None]]:
+def progress_bar(what: str) -> Generator[Callable[[int, int], None]]:
     """Show a progress bar on a terminal; yield the function that updates it."""
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("Importing", total=None)
+        task = progress.add_task(what, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)

@@ -93,11 +93,22 @@ class PlaceInfo(Displayed):
 
 def is_extended(before: str, after: str, lines: int) -> bool:
     """Return whether a place has only got so many lines between two states of `states`."""
-    key, made, snapshot, last, *_ = after.split(".") if "." in after else ("", "", "", "0")
+    place, snapshot, last = _of_state(after)
     if not before:
-        return snapshot == "0" and int(last) == lines
-    *same, count = before.split(".")[:4]
-    return [key, made, snapshot] == same and int(last) == int(count) + lines
+        return (snapshot, last) == (0, lines)
+    return (place, snapshot, last - lines) == _of_state(before)
+
+
+def is_edited(before: str, after: str) -> bool:
+    """Return whether the history of a place was edited between two states of `states`."""
+    (place, snapshot, _), (same, later, _) = _of_state(before), _of_state(after)
+    return place == same and later > snapshot
+
+
+def _of_state(state: str) -> tuple[str, int, int]:
+    """Return a place, how often it was edited, and how many lines it has."""
+    key, made, snapshot, last, *_ = [*state.split("."), "", "-1", "-1"]
+    return f"{key}.{made}", int(snapshot), int(last)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ from factmem.models._display import Displayed
 from factmem.models.facts import ConceptDefinition
 from factmem.models.places import Identity, Place
 from factmem.models.when import TimeProvider, moment, stamp, system_clock
-from factmem.providers.results import is_extended
+from factmem.providers.results import is_edited, is_extended
 from factmem.providers.store import FactStore
 from factmem.transfer._device_files import Header, Named, SealedFiles, key_of_phrase, new_phrase
 from factmem.transfer._outputs import write_whole
@@ -223,7 +223,9 @@ async def _states(store: FactStore, known: Collection[str]) -> dict[str, Place |
 class _Found:
     """What was read of a place that has changed."""
 
-    def __init__(self, place: Place, state: str, entries: list[Entry], *, is_whole: bool) -> None:
+    def __init__(
+        self, place: Place, state: str, entries: list[Entry], *, is_whole: bool, is_grown: bool
+    ) -> None:
         self.place = place
         self.state = state
         self.entries = entries
@@ -231,6 +233,8 @@ class _Found:
         self.digests = _digests(entries)
         self.is_whole = is_whole
         """Whether these are all of its entries, and not only those since the last sync."""
+        self.is_grown = is_grown
+        """Whether all that it had at the last sync is as it was."""
 
 
 class _Sync:
@@ -258,10 +262,11 @@ class _Sync:
         self._is_removed = False
         """Whether something was purged or erased here, so that it leaves the folder."""
         self._is_older = False
-        """Whether the store is an older one than that of the last sync, as after a restore: then
-        the own files are read, too, before something is removed from them."""
+        """Whether the store is an older one than that of the last sync, as after a restore."""
         self._is_news = False
         """Whether others should learn that something of theirs was read."""
+        self._gone: dict[str, set[str]] = {}
+        """What was in files of others that are gone, by place."""
         self._again: set[str] = set()
         """Places whose entries are read though they have not changed."""
         self._states: dict[str, str] = {}
@@ -277,22 +282,22 @@ class _Sync:
     ) -> SyncReport:
         """Read what others have written, then write what nobody has."""
         known = self._known
-        wanted = None if self._wanted is None else sorted(self._wanted)
-        if wanted != known.wanted:  # files may have entries that were not wanted before
-            known.wanted, known.read = wanted, {}
         listed, others = await run_sync(self._files.listed)
         self._problems += [f"{name!r} has the name of no device's file" for name in others]
-        await run_sync(self._check_own, listed)
+        await run_sync(self._check_files, listed)
         await self._look(is_dry=is_dry)
         await self._note_removals()
         if not is_dry:
             await run_sync(self._files.remove_drafts, known.device)
-            if await self._receive(listed, progress):
-                await self._look()
+            await self._receive(listed, progress)
+        # What only files had that are gone now is published by this device.
+        self._again = {name for name, gone in self._gone.items() if not gone <= known.theirs(name)}
+        if self._taken or self._again:
+            await self._look(is_dry=is_dry)
         await self._publish(is_dry=is_dry)
         return self._report(listed)
 
-    def _check_own(self, listed: dict[str, Named]) -> None:
+    def _check_files(self, listed: dict[str, Named]) -> None:
         """Look whether the files are as they were left; own ones that are not are written again."""
         known = self._known
         own = [each for each in listed.values() if each.device == known.device]
@@ -308,10 +313,13 @@ class _Sync:
         self._is_fold = len(whole) < len(known.own) or bool(strange)
         known.own |= whole
         known.key = self._files.key_id
-        # What only a file had that is gone is published by this device.
         for files in known.read.values():
-            for name in files.keys() - listed.keys():
-                self._again |= files.pop(name).keys()
+            for file in files.keys() - listed.keys():
+                for name, digests in files.pop(file).items():
+                    self._gone.setdefault(name, set()).update(_cut(digests))
+        wanted = None if self._wanted is None else sorted(self._wanted)
+        if wanted != known.wanted:  # files may have entries that were not wanted before
+            known.wanted, known.read = wanted, {}
 
     async def _look(self, *, is_dry: bool = False, is_all: bool = False) -> None:
         """Read what has changed in the store since the last sync, or all of it."""
@@ -338,21 +346,22 @@ class _Sync:
                     known.state, known.last = state, last
                 continue
             place = _place_of(mine.identity)
-            entries = None
+            new = None
             is_known = bool(mine.state) and not is_all and name not in self._again
             if is_known and isinstance(store, _Stateful):
-                entries = await store.entries_since(place, mine.state)
-            is_whole = entries is None or (bool(entries) and entries[0]["at"] <= mine.last)
-            if is_whole:
-                entries = await store.entries(place.subject, place.scope)
-            entries = numbered(entries or [])
+                new = await store.entries_since(place, mine.state)
+            is_whole = new is None or (bool(new) and new[0]["at"] <= mine.last)
+            if new is None or is_whole:
+                entries = numbered(await store.entries(place.subject, place.scope))
+            else:
+                entries = numbered(new)
             if not is_dry and (later := await self._later(place, entries)) is not entries:
                 entries, is_whole = later, True
-            self._present[name] = await run_sync(
-                partial(_Found, place, state, entries, is_whole=is_whole)
-            )
+            make = partial(_Found, is_whole=is_whole, is_grown=new is not None)
+            self._present[name] = await run_sync(make, place, state, entries)
         for name in gone:
-            self._present[name] = _Found(_place_of(sent[name].identity), "", [], is_whole=True)
+            place = _place_of(sent[name].identity)
+            self._present[name] = _Found(place, "", [], is_whole=True, is_grown=False)
 
     async def _later(self, place: Place, entries: list[Entry]) -> list[Entry]:
         """Record again what was recorded here after an erasure, by a clock that was behind it.
@@ -375,22 +384,27 @@ class _Sync:
         """Find what is gone from the store since the last sync, and why."""
         known = self._known
         for name, found in self._present.items():
-            if name not in known.places or not found.is_whole:
+            if name not in known.places or found.is_grown:
                 continue
-            own, there = frozenset(_cut(known.places[name].digests)), frozenset(found.digests)
+            sent, there = known.places[name], frozenset(found.digests)
+            own = frozenset(_cut(sent.digests))
             if there.issuperset(own) and there.issuperset(known.theirs(name)):
                 continue
             await self._note_erasure(found.place)
             # A purge leaves the save without its value, at the same time. Where the end is missing,
-            # the store was restored or lost: then the own files are read before they are replaced.
-            last = max(found.last, known.erased.get(name, ("", ""))[1])
-            self._is_older |= last < known.places[name].last
+            # or nothing was edited, the store was restored or lost: then all files are read again,
+            # and the own ones before they are replaced.
+            erased_at = known.erased.get(name, ("", ""))[1]
+            is_changed = is_edited(sent.state, found.state) or erased_at >= sent.last
+            self._is_older |= not is_changed or max(found.last, erased_at) < sent.last
             self._is_removed |= not there.issuperset(own)
+        if self._is_older:
+            known.read = {}
 
     async def _receive(
         self, listed: dict[str, Named], progress: Callable[[int, int], None] | None
-    ) -> bool:
-        """Read the files that are new, tell what is wrong, and return whether there were any."""
+    ) -> None:
+        """Read the files that are new, and tell what is wrong."""
         known = self._known
         read = {name for files in known.read.values() for name in files}
         own = frozenset(() if self._is_older else known.own)
@@ -415,7 +429,6 @@ class _Sync:
                 progress(done, len(new))
         self._problems += [f"{count} files {why}" for why, count in refused.items()]
         self._check_others(listed)
-        return bool(new)
 
     async def _take(self, file: Named, header: Header, bundle: bytes) -> None:
         """Take over what is in a file."""
@@ -433,12 +446,11 @@ class _Sync:
                 kept = Received(each for each in entries if each["at"] > at)
                 count = await self._store.replay(kept, place.subject, place.scope)
                 self._received += count
-                if count:
-                    before, _ = self._taken.get(name, (0, ""))
-                    self._taken[name] = before + count, kept[-1]["at"]
+                before, end = self._taken.get(name, (0, ""))
+                self._taken[name] = before + count, kept[-1]["at"] if kept else end
         await self._store.define(ConceptDefinition.load(*each) for each in header.concepts)
-        known.read.setdefault(file.device, {})[file.name] = found
         if file.device != known.device:
+            known.read.setdefault(file.device, {})[file.name] = found
             self._is_news |= is_news
             last = known.latest.get(file.device)
             if last is None or last[0] <= file.serial:
@@ -473,6 +485,7 @@ class _Sync:
         if not is_wanted or at <= known.erased.get(name, ("", ""))[1]:
             return False
         known.erased[name] = identity, at, self._now
+        self._taken.setdefault(name, (0, ""))
         subject, scope = place.subject, place.scope
         if any(entry["at"] <= at for entry in await self._store.entries(subject, scope)):
             # Not `erase`: it would also refuse what other devices have recorded since.

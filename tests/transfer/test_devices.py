@@ -20,7 +20,6 @@ from factmem.ledger.entries import Entry
 from factmem.models.facts import Concept, FactState, MultipleFacts, SingleFact
 from factmem.models.places import Place
 from factmem.providers.storages import EncryptedStorage, SimpleStorage
-from factmem.providers.store import FactStore
 from factmem.transfer._device_files import SealedFiles
 from factmem.transfer.devices import SyncReport, key_of_phrase, new_phrase, sync_devices
 from tests.properties import examples
@@ -29,6 +28,7 @@ HISTORIES = int(os.environ.get("HISTORIES", examples(12)))
 """The random histories; `HISTORIES=3000` looks harder."""
 
 CITY = Concept("city", "Where the user lives")
+PETS_NAME = Concept("pets-name", "The name of the pet")
 PETS = Concept("pets", "The pets", FactType.MULTIPLE)
 USER = MemorySubject("user", "The user", 1, per_entity=True)
 APP = MemoryScope.Product("app")
@@ -51,7 +51,9 @@ class Device:
     """A device, with its store and what it keeps of the folder."""
 
     name: str
-    store: FactStore
+    store: LocalFileMemoryProvider
+    storage: Any
+    path: Path
     folder: Path
     state: Path
     key: Key
@@ -82,13 +84,17 @@ class World:
         folder.mkdir(exist_ok=True)
         encrypted = EncryptedStorage(Aes256GCMEncryptor(Key.generate()))
         storage = encrypted if len(self.devices) % 2 else SimpleStorage()
-        provider = LocalFileMemoryProvider(
-            self.root / name, clock=clock or self.clock, storage=storage
-        )
+        path, state = self.root / name, self.root / f"{name}.sync"
+        provider = LocalFileMemoryProvider(path, clock=clock or self.clock, storage=storage)
         store = await self.stack.enter_async_context(provider)
-        device = Device(name, store, folder, self.root / f"{name}.sync", self.key, self.clock)
+        device = Device(name, store, storage, path, folder, state, self.key, self.clock)
         self.devices.append(device)
         return device
+
+    async def restore(self, device: Device, backup: Path) -> None:
+        """Let a device go on with a backup of its store."""
+        provider = LocalFileMemoryProvider(backup, clock=self.clock, storage=device.storage)
+        device.path, device.store = backup, await self.stack.enter_async_context(provider)
 
     @property
     def files(self) -> list[Path]:
@@ -127,6 +133,7 @@ class History:
         """When each value was purged or erased."""
         self.said: dict[str, datetime] = {}
         """When each value was saved last."""
+        self.backups: list[tuple[Device, Path]] = []
 
     def value(self) -> str:
         self.made += 1
@@ -137,7 +144,7 @@ class History:
         clock.now += timedelta(seconds=chance.choice([0, 0, 1, 60]))
         device, place = chance.choice(self.world.devices), chance.choice(PLACES)
         where: Any = (place.subject, place.scope)
-        match chance.choice("ssssmmmrfpPeyyyy"):
+        match chance.choice("ssssmmmrfpPebyyyy"):
             case "s":
                 await self._save(device, SingleFact(CITY, self.value(), **self._times()), where)
             case "m":
@@ -163,8 +170,22 @@ class History:
                 await device.store.erase(*where)
                 gone = [value for value in self.said if value in held]
                 self.removed |= dict.fromkeys(gone, clock.now)
+            case "b":
+                await self._restore_or_copy(device)
             case _:
                 await device.sync()
+
+    async def _restore_or_copy(self, device: Device) -> None:
+        """Make a backup, or go on with an older one after all is in the folder."""
+        if self.backups and self.chance.random() < 0.5:
+            device, path = self.backups.pop()
+            await device.sync()
+            await self.world.restore(device, path)
+            return
+        path = self.world.root / f"backup-{self.made}-{len(self.backups)}-{device.name}"
+        if device.path.exists() and not path.exists():
+            await device.store.backup(path)
+            self.backups.append((device, path))
 
     def _times(self) -> dict[str, Any]:
         back = timedelta(seconds=self.chance.choice([0, 0, 30, 3600]))
@@ -189,9 +210,7 @@ async def differences(world: World, seed: int) -> list[str]:
     # What was said after its removal, on a device that did not know of it, is a new statement.
     gone = [value for value, at in history.removed.items() if history.said[value] < at]
     stores = b"".join(
-        path.read_bytes()
-        for device in world.devices
-        for path in (world.root / device.name).glob("*")
+        path.read_bytes() for device in world.devices for path in device.path.glob("*")
     )
     folder = world.opened()
     wrong += [
@@ -392,6 +411,31 @@ async def test_a_restored_store_gets_back_what_it_had_published(world: World) ->
 
     (fact,) = await backup.store.load(CITY, *where)
     assert fact.value == "Seoul"
+
+
+async def test_a_restored_store_that_was_written_to_loses_neither(world: World) -> None:
+    """Though it has as many entries as before, or more of them, some are others."""
+    for more in (1, 2, 3):
+        one = await world.add(f"one {more}")
+        where: Any = (PLACES[more % 2].subject, MemoryScope.Product(f"app {more}"))
+        await one.store.save(SingleFact(PETS_NAME, "Rex"), *where)
+        backup = world.root / f"backup {more}"
+        await one.store.backup(backup)
+        for city in ("Busan", "Seoul"):
+            world.clock.now += timedelta(seconds=1)
+            await one.store.save(SingleFact(CITY, city, timestamp=world.clock.now), *where)
+        await one.sync()
+        await world.restore(one, backup)
+        for number in range(more):
+            world.clock.now += timedelta(seconds=1)
+            await one.store.save(MultipleFacts(PETS, [f"pet {number}"]), *where)
+
+        await one.sync()
+
+        late = await world.add(f"late {more}")
+        await late.sync()
+        for store in (one.store, late.store):
+            assert len(await store.entries(*where)) == 3 + more
 
 
 async def test_a_device_that_lost_its_state_loses_and_doubles_nothing(world: World) -> None:

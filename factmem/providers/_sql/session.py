@@ -376,7 +376,7 @@ SELECT place, names, data_key, made, snapshot, last, bytes, recorded_at FROM fac
 WHERE store = %s AND place > %s AND owner = place AND bytes > 0 ORDER BY place LIMIT %s
 """
 
-READ_LINE = "SELECT line FROM factmem.entries WHERE place = %s AND number = %s"
+READ_LINE = "SELECT at, line FROM factmem.entries WHERE place = %s AND number = %s"
 
 LIST_ROWS = """
 SELECT place, made, names, data_key FROM factmem.places

@@ -379,16 +379,16 @@ class StoredPlaces:
     def entries_since(self, identity: Identity, state: str) -> list[Entry] | None:
         """Return the entries after a state of `states`; None if earlier ones have changed."""
         key, *numbers = state.split(".")
-        extent = Extent(*map(int, numbers[:3]))
+        extent, last_at = Extent(*map(int, numbers[:3])), int(numbers[4])
 
         def read(session: Session, reader: PlaceReader) -> list[Entry] | None:
             row = reader.row(session, identity)
             if row is None or row.place.hex() != key or row.extent[:2] != extent[:2]:
                 return None
             lines = session.rows(sql.READ_LINE, [row.place, extent.last])
-            if not lines or extent.last > row.last:
+            if not lines or lines[0][0] != last_at:  # also of an older copy that got other lines
                 return None
-            tag = reader.sealer(row.place, row.data_key).tag(bytes(lines[0][0]))
+            tag = reader.sealer(row.place, row.data_key).tag(bytes(lines[0][1]))
             position = Position(extent, row.last, tag, UNKNOWN, UNKNOWN)
             found: list[Entry] = []
             while position.extent.last < position.end:

@@ -264,6 +264,7 @@ async def test_a_pasted_instruction_is_proposed(form: str) -> None:
     assert await store.places() == []
 
 
+@pytest.mark.storm
 @table("form", PASTED)
 async def test_quoting_its_introduction_makes_no_difference(form: str) -> None:
     """What the quote has around the value may introduce or comment it."""

@@ -10,6 +10,8 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
+from factmem._text.own_prose import Prose
+from factmem._text.secret_values import asks_for_secrets, is_secret, masked
 from factmem._text.spelling import (
     Keywords,
     added_words,
@@ -18,6 +20,7 @@ from factmem._text.spelling import (
     tidy_keyword,
     word_count,
 )
+from factmem._text.stated_period import stated_period
 from factmem.detection._earlier import message_digests
 from factmem.detection._evidence import (
     Sentence,
@@ -25,18 +28,15 @@ from factmem.detection._evidence import (
     has_its_numbers,
     is_quoted,
     is_telling,
-    stated_period,
     states,
 )
 from factmem.detection._items import Item, as_item
-from factmem.detection._near_quotes import near_span
-from factmem.detection._prose import Prose
-from factmem.detection._secret_values import asks_for_secrets, is_secret, masked
 from factmem.detection.report import DetectionRequest, Doubt, Refusal, RejectedItem, RejectionReason
 from factmem.models._values import Canonical, normalized
 from factmem.models.facts import MAX_BEFORE, AnyConcept, Concept, FactSource, FactType, SourceKind
 from factmem.models.places import MemoryScopeType, Place
 from factmem.models.when import When
+from factmem.prompt._near_quotes import near_span
 from factmem.prompt._transcript import FoldedText, SaidMessage, find_quote, has_negation
 
 MAX_DESCRIPTION = 300
@@ -150,14 +150,13 @@ class Rules:
         self._keywords.add(concept.keyword)
         message = citation.message
         plain = self._transcript.text(message.number).plain
+        sentence = Sentence.around(plain, citation.span)
         since, until = stated_period(
             {} if item.is_retraction else item.fields,
-            plain,
-            citation.span,
+            sentence[:3],
             message.said_at,
             is_event=concept.fact_type is FactType.MULTIPLE,
         )
-        sentence = Sentence.around(plain, citation.span)
         at_all = self._doubts(item, concept, citation, sentence)
         if since or until:
             at_all.discard(Doubt.CUT)  # the time that the quote leaves out is read

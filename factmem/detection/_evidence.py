@@ -6,21 +6,20 @@ a verifying call.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime
+from collections.abc import Iterable
+from datetime import date
 from itertools import chain
 from typing import NamedTuple
 
 from factmem._text.spelling import (
     has_common_word,
     has_unspaced_script,
-    is_english_or_german,
     stems,
     word_count,
 )
-from factmem._text.spoken_time import SpokenTime, WrittenDate, dates_in, spoken_times
+from factmem._text.spoken_time import dates_in, spoken_times
+from factmem._text.stated_period import NUMBER, numbers_in, readings
 from factmem.models._values import normalized
-from factmem.models.when import When
 from factmem.prompt._transcript import FoldedText, has_negation
 
 _SENTENCE_END = re.compile(r"[.!?\u061f\u0964\n。]+(?=\s|$|[^\x00-\x7f])|[;\n]")
@@ -34,10 +33,6 @@ _HEAD_LETTERS = 3
 _TAIL_LETTERS = 4
 """In scripts without spaces, and in Korean, so many letters behind a quote say more than politeness:
 "京都に引っ越す" and "かもしれません"."""
-_CLAUSE = re.compile(r"[,;]|\b(?:but|and now|aber|und jetzt)\b")
-"""Where a clause ends: a time beyond it belongs to something else."""
-_FEW_WORDS = 4
-"""A clause of so few words with a time is nothing but a time."""
 _CONTENT = 4
 """Values of shorter words only say whether something is there."""
 _SHORT_ANSWER = 3
@@ -46,7 +41,6 @@ _SHORT = 8
 """A single word of fewer letters is in too many messages to prove anything."""
 _SHORT_UNSPACED = 2
 """The same for Chinese, Japanese and Korean."""
-_NUMBER = re.compile(r"\d+(?:[.,'\u066b\u066c]\d+)*")
 _FULL_HOUR = re.compile(r"(\d{1,2})[:h]00(?!\d)")
 
 
@@ -137,8 +131,8 @@ def states(
         return True  # its numbers are compared by `has_its_numbers`
     if has_common_word(value, beside) or has_common_word(value, about):
         return True
-    known = _numbers(sentence.text)
-    if any(_follows(each, known, said) for each in _numbers(value)):
+    known = numbers_in(sentence.text)
+    if any(_follows(each, known, said) for each in numbers_in(value)):
         return True
     dates = [each for each in dates_in(value)[0] if each.day is not None]
     if any(
@@ -165,14 +159,14 @@ def has_its_numbers(value: str, sentence: Sentence, shown: str, said: date) -> b
     """
     dates, rest = dates_in(_FULL_HOUR.sub(r"\1", normalized("NFKC", value)))
     years = {float(each.year) for each in dates if each.year is not None}
-    quoted_years = {each for each in _numbers(sentence.quote) if 1900 <= each <= 2100}
+    quoted_years = {each for each in numbers_in(sentence.quote) if 1900 <= each <= 2100}
     if years and quoted_years:
         return bool(years & quoted_years)
-    wanted = [_readings(each) for each in _NUMBER.findall(rest)]
-    written = _numbers(sentence.quote)
+    wanted = [readings(each) for each in NUMBER.findall(rest)]
+    written = numbers_in(sentence.quote)
     if dates or not wanted or not written:
         return True
-    known = written | _numbers(sentence.text) | _numbers(shown)
+    known = written | numbers_in(sentence.text) | numbers_in(shown)
     return any(_follows(each, known, said) for each in chain.from_iterable(wanted))
 
 
@@ -213,18 +207,6 @@ def _follows(number: float, known: Iterable[float], said: date) -> bool:
     return False
 
 
-def _numbers(text: str) -> set[float]:
-    found = _NUMBER.findall(normalized("NFKC", text))
-    return set(chain.from_iterable(map(_readings, found)))
-
-
-def _readings(digits: str) -> set[float]:
-    """Return what digits with marks between them can be: "1.500" is 1500 or 1.5, and 1 and 500."""
-    parts = re.split(r"\D", digits[:40])
-    found = {float(part) for part in parts} | {float("".join(parts))}
-    return found | ({float(f"{parts[0]}.{parts[1]}")} if len(parts) == 2 else set())
-
-
 def is_telling(quote: str, text: FoldedText, value: str) -> bool:
     """Whether a quote can prove a value: several words, the whole message, or the value itself."""
     words = FoldedText(quote).bare
@@ -249,121 +231,3 @@ def ends(sentence: str, about: Iterable[str]) -> bool:
     """
     said = stems(sentence)
     return has_negation(sentence) or any(said & stems(each.replace("-", " ")) for each in about)
-
-
-def stated_period(
-    item: Mapping[str, object],
-    plain: str,
-    span: tuple[int, int],
-    said_at: datetime,
-    *,
-    is_event: bool = False,
-) -> tuple[When | None, When | None]:
-    """Return from when and until when a value holds, as far as its message says so.
-
-    The words decide, and a model only says which of them it means: the precision is theirs, and a
-    time that they do not name is left out. Where the words are not read, the numbers decide.
-
-    Args:
-        item: The item, with `since` and `until` as a model wrote them.
-        plain: The text of the message.
-        span: The start and the end of the quote in it.
-        said_at: When the message was written.
-        is_event: Whether the value may be an event. Then "yesterday" says when it began, and not
-            that it is over.
-    """
-    dates = [_first_date(item.get(role)) for role in ("since", "until")]
-    if dates == [None, None]:
-        return None, None
-    sentence = Sentence.around(plain, span)
-    *earlier, before = _CLAUSE.split(sentence.before)
-    after, *later = _CLAUSE.split(sentence.after)
-    times = spoken_times(f"{before}{sentence.quote}{after}", said_at.date())
-    if not times:  # "In March 2021, I started ..."
-        short = [each for each in (*earlier, *later) if len(each.split()) <= _FEW_WORDS]
-        times = [time for each in short for time in spoken_times(each, said_at.date())]
-    since, until = (
-        _supporting(written, role, times)
-        for written, role in zip(dates, ("since", "until"), strict=True)
-    )
-    clause = f"{before}{sentence.quote}{after}"
-    if not times and not is_english_or_german(clause) and not has_unspaced_script(clause):
-        since, until = (_named(each, clause, said_at.date()) for each in dates)
-    if is_event and since is not None and until is not None and since.start == until.start:
-        until = None
-    key = getattr(said_at.tzinfo, "key", "UTC")
-    zone = "" if key == "UTC" else f"[{key}]"
-    begin = None if since is None else When(since.text("since") + zone)
-    finish = None if until is None else When(until.text("until") + zone)
-    if begin is not None and finish is not None and finish.end <= begin.begin:
-        return None, None
-    return begin, finish
-
-
-def _first_date(given: object) -> WrittenDate | None:
-    dates = dates_in(given[:40])[0] if isinstance(given, str) else []
-    return dates[0] if dates else None
-
-
-def _supporting(
-    written: WrittenDate | None, role: str, times: Sequence[SpokenTime]
-) -> SpokenTime | None:
-    """Return the time that a model means by a date; one with its role before one without."""
-    span = None if written is None or written.year is None else written.span(written.year)
-    if span is None:
-        return None
-    meant = [
-        each
-        for each in times
-        if each.role in (role, "")
-        and (
-            (each.first <= span[0] and span[1] <= each.last)
-            or (span[0] <= each.first and each.last <= span[1])
-        )
-    ]
-    return max(meant, key=lambda each: each.role == role, default=None)
-
-
-def _named(written: WrittenDate | None, text: str, said: date) -> SpokenTime | None:
-    """Return the time of a model in a language whose times are not read, as far as it is named.
-
-    A year and a day need their numbers, or the number by which they are counted. Without a number
-    the day, month and year before and after the message's are taken, and the last months and days:
-    models make up other times, and that of the message.
-    """
-    if written is None or written.year is None:
-        return None
-    numbers = _numbers(text)
-    if (written.month, written.day) == (1, 1) and not numbers & {1.0}:
-        written = written._replace(month=None, day=None)
-    year, day = written.year, written.day
-    if day is not None and year not in numbers and day not in numbers:
-        return _time(written, said) if _is_near(written, said, numbers) else None
-    if day is not None and day not in numbers:
-        written = written._replace(day=None)
-    if year in numbers or day in numbers:
-        return _time(written, said)
-    return _time(written, said) if _is_near(written, said, numbers) else None
-
-
-def _is_near(written: WrittenDate, said: date, numbers: set[float]) -> bool:
-    span = written.span(said.year)
-    if span is None:
-        return False
-    first = span[0]
-    months = (said.year - first.year) * 12 + said.month - (written.month or said.month)
-    days = (said - first).days if written.day is not None else 0
-    if numbers:
-        counts = {float(abs(months)), abs(months) / 12, float(abs(days)), abs(days) / 7}
-        return bool((counts - {0.0}) & numbers)
-    if written.day is not None:
-        return -1 <= days <= 7 and days != 0
-    if written.month is not None:
-        return -1 <= months < 12 and months != 0
-    return -1 <= said.year - first.year <= 10 and first.year != said.year
-
-
-def _time(written: WrittenDate, said: date) -> SpokenTime | None:
-    span = written.span(said.year)
-    unit = "day" if written.day else "month" if written.month else "year"
-    return None if span is None else SpokenTime(*span, "", unit, 0, 0)

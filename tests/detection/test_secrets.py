@@ -3,7 +3,7 @@
 from itertools import product
 
 from benchmarks.detection.dialogue import HERE
-from factmem.detection._secret_values import is_secret, masked
+from factmem._text.secret_values import is_secret, masked
 from tests.detection.judging import judge, outcome
 from tests.tables import table
 

@@ -10,7 +10,7 @@ from factmem._cli.commands import ASK, ENV, FILE, TEXT, app, option, with_option
 from factmem._cli.opening import Project, load_concepts, project_of
 from factmem._cli.options import GIVEN, Options
 from factmem._cli.output import print_line
-from factmem._cli.overview import overview
+from factmem._cli.reads import overview
 
 __all__ = ["app"]
 

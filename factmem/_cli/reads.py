@@ -1,4 +1,4 @@
-"""Commands that show facts: places, show, history, why, recall.
+"""Commands that show facts: places, show, history, why, recall; and `factmem` without a command.
 
 Each returns an `Answer`, of which `command` prints the records as JSON or the table. A keyword or
 place without facts is an exit code of its own and no empty table, for scripts. Only `recall` opens
@@ -14,9 +14,9 @@ import typer
 
 from factmem._cli.commands import command
 from factmem._cli.exits import CommandError, ExitCode
-from factmem._cli.opening import Store, load_embedder, run
+from factmem._cli.opening import Store, has_store, load_embedder, run
 from factmem._cli.options import GIVEN, AsOf, EmbedderName, Keyword, Limit, Period
-from factmem._cli.output import Answer, Cut, Table
+from factmem._cli.output import Answer, Cut, Table, counted
 from factmem._cli.place_names import PlaceWord, find_place, place_name
 from factmem._cli.records import (
     author,
@@ -32,6 +32,7 @@ from factmem._cli.times import parse_time, parse_when
 from factmem.ledger._presentation import as_plain
 from factmem.ledger.history import HistoryEntry
 from factmem.ledger.ledger import Ledger
+from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.listing import origin_of
 from factmem.models.facts import AnyFact, Concept, FactState
 from factmem.models.places import Place
@@ -194,3 +195,59 @@ def _turn_record(match: TurnMatch) -> dict[str, Any]:
         "quote": match.quote,
         "said_at": stamp(turn.said_at),
     }
+
+
+_LISTED = 5
+_MOST_READ = 1_000
+"""Places of a store up to which the inbox of all of them is read."""
+_MOST_WAITING = 100
+_HELP = (
+    "`factmem --help` lists all commands, and `factmem COMMAND --help` shows two examples of each"
+)
+_FIRST = "factmem set product/my-app/user/alice city Busan"
+
+
+def overview() -> Answer:
+    """Return what the store of the options contains, or how to name or make one."""
+    options = GIVEN.get()
+    if not options.store:
+        return Answer(
+            {},
+            "factmem shows, changes and moves what AI agents remember",
+            'Name the store: `factmem --store PATH`, FACTMEM_STORE, or store = "PATH" in factmem.toml',
+            _HELP,
+        )
+    if not options.is_database and not has_store(options.location):
+        return Answer(
+            {}, f"There is no store in {options.location!r} yet: `{_FIRST}` makes one", _HELP
+        )
+    return run(_contents)
+
+
+async def _contents(store: Store) -> Answer:
+    options, places = GIVEN.get(), await store.places()
+    values, size = sum(each.count for each in places), sum(each.bytes for each in places)
+    title = options.location if not options.is_database else "PostgreSQL"
+    title += (
+        f": {counted(len(places), 'place')}, {counted(values, 'value')}, {counted(size, 'byte')}"
+    )
+    newest = sorted(places, key=lambda each: str(each.newest), reverse=True)[:_LISTED]
+    rows = ((place_name(each.place), each.count, each.newest) for each in newest)
+    parts: list[str | Table] = [
+        title,
+        Table(("place", "values", "newest"), rows),
+    ]
+    if len(places) > _LISTED:
+        parts.append(f"and {counted(len(places) - _LISTED, 'place')} more: `factmem places`")
+    if len(places) <= _MOST_READ and (
+        waits := await AgentMemory(store).review.inbox(limit=_MOST_WAITING)
+    ):
+        least = "at least " if len(waits) == _MOST_WAITING else ""
+        parts.append(f"To review: {least}{counted(len(waits), 'value')}: `factmem inbox`")
+    state = await store.conversations.state()
+    if state.pending or state.failed:
+        chats = counted(state.pending, "conversation")
+        parts.append(f"To learn: {chats}, {state.failed} given up: `factmem learn MODULE:NAME`")
+    first = place_name(newest[0].place).rpartition("/")[2] if newest else None
+    parts.append(f"Next: `factmem show {first}`" if first else f"Next: `{_FIRST}`")
+    return Answer({}, *parts, _HELP)

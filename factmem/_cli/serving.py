@@ -78,7 +78,7 @@ def review(
         raise CommandError("review needs more: pip install 'factmem[review]'", ExitCode.FAILED)
     if address is not None and not re.fullmatch(r"https://[^/?#\s]+/?", address):
         raise CommandError("--address must be https:// and a host: https://review.example.com")
-    from factmem._cli.review.serving import Door, serve
+    from factmem._cli.review.pages import Door, serve
 
     door = Door(port, address, secret_of(token_env))
     visitor = door.visitor(name or getuser(), link or Role.ADMINISTRATOR, hours)

@@ -2,10 +2,13 @@
 
 MemorySettings: the validated arguments of AgentMemory.
 
+Definitions: tells a store the concepts of an application once, and compares them.
+
 ObservedChatModel: reports each extraction of a memory's chat model as an event.
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, tzinfo
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -23,12 +26,14 @@ from factmem._arguments import (
 from factmem._concurrency.per_loop import Workers
 from factmem.detection.report import Detection
 from factmem.embedding.base import Embedder
+from factmem.errors import StorageError
 from factmem.events import EventListener, MemoryEvents, MemoryOperation
 from factmem.llm.base import ChatModel, ChatResponse, Extraction, Message, ToolDefinition
 from factmem.memory._selection import PlaceSelection
 from factmem.models._checked import concepts_by_keyword
+from factmem.models._definition_changes import compared
 from factmem.models.boundary import Boundary
-from factmem.models.facts import Concept
+from factmem.models.facts import Concept, ConceptDefinition
 from factmem.models.places import MemorySubject
 from factmem.models.profile import Concepts
 from factmem.models.when import TimeProvider
@@ -36,7 +41,7 @@ from factmem.prompt.memory_message import MemoryMessage, MessageForm
 from factmem.providers._reader import FactReader
 from factmem.providers._view import view_of
 from factmem.providers.provider import AgentMemoryProvider
-from factmem.providers.store import FactStore
+from factmem.providers.store import FactStore, is_complete
 from factmem.recall._place_cache import IndexCache
 from factmem.recall.match import RecallSettings
 
@@ -255,3 +260,28 @@ class ObservedChatModel:
 def observed(model: ChatModel | None, events: MemoryEvents) -> ChatModel | None:
     """Return a model whose extractions are reported, if anybody listens."""
     return model if model is None or not events else ObservedChatModel(model, events)
+
+
+async def tell_definitions(parts: MemoryParts) -> None:
+    """Tell the store the concepts, unless that is done; an event names those that differ.
+
+    If the store fails, only the event says so: the comparison is no condition of any other call.
+    """
+    declared, told = parts.settings.concepts, parts.settings.told
+    is_read_only = parts.selection.boundary.is_read_only
+    if told >= set(declared) or is_read_only or not is_complete(parts.provider):
+        return
+    told.update(declared)
+    with suppress(StorageError):
+        async with parts.events.operation(MemoryOperation.DEFINE) as operation:
+            await parts.provider.define(declared.values())
+            if parts.events:
+                found = await compared_definitions(parts)
+                operation.count = len(found)
+                operation.concepts = tuple(each.keyword for each in found if each.differs)
+
+
+async def compared_definitions(parts: MemoryParts) -> list[ConceptDefinition]:
+    """Return the definitions in the store, each with how the declared concept differs."""
+    known = {each.keyword: each for each in await parts.provider.concepts()}
+    return compared(known, parts.settings.concepts)

@@ -735,7 +735,7 @@ class AgentMemory:
             await self._parts.search.keep_vectors(self.boundary.allows)
 
     async def __aenter__(self) -> Self:
-        from factmem.memory._definitions import tell_definitions  # needless for facts
+        from factmem.memory._parts import tell_definitions  # needless for facts
 
         await tell_definitions(self._parts)
         return self

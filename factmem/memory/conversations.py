@@ -3,6 +3,8 @@
 A message is queued in the write that stores it, before the answer goes out. So neither a failing
 endpoint nor a killed process loses what the user said.
 
+`fitting` returns the newest messages of a chat that a budget has room for.
+
 Learning: takes due chats from the queue and detects their facts.
 """
 
@@ -13,6 +15,7 @@ from logging import getLogger
 from typing import Any
 
 import anyio
+import orjson
 from anyio.lowlevel import checkpoint
 
 from factmem._arguments import expect_within
@@ -26,16 +29,16 @@ from factmem.errors import (
     StorageError,
 )
 from factmem.ledger._purging import REMOVED
-from factmem.llm.messages import OWN_MESSAGES
+from factmem.llm.messages import OWN_MESSAGES, answered_id, called_ids, is_instruction, is_result
 from factmem.memory._chat_detection import detect_in_chat
 from factmem.memory._parts import MemoryParts
-from factmem.memory._recent import fitting
 from factmem.models._display import Displayed
 from factmem.models._values import checked_name
 from factmem.models.actors import acting_unless_named
 from factmem.models.boundary import Boundary
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
+from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.conversations import (
     ConversationInfo,
@@ -492,3 +495,43 @@ class MemoryConversations:
     async def retry_failed(self) -> int:
         """Queue the chats again whose learning was given up; return how many."""
         return await self._store.conversations.retry(self._parts.selection.queue())
+
+
+def fitting(
+    messages: Sequence[Mapping[str, Any]], max_tokens: int
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return the newest messages that fit, oldest first, and whether an older one did not.
+
+    They begin with a message of the user, as some endpoints demand. A tool call is with all of its
+    results or left out, because endpoints reject the one without the others. Instructions belong to
+    the run that had them.
+    """
+    found: list[dict[str, Any]] = []
+    for group in reversed([*_groups(messages)]):
+        max_tokens -= sum(estimate_tokens(orjson.dumps(each).decode()) for each in group)
+        if max_tokens < 0:
+            return _begun(found), True
+        found[:0] = map(dict, group)
+    return _begun(found), False
+
+
+def _begun(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    start = next((i for i, each in enumerate(messages) if each.get("role") == "user"), None)
+    return [] if start is None else messages[start:]
+
+
+def _groups(messages: Sequence[Mapping[str, Any]]) -> Iterable[list[Mapping[str, Any]]]:
+    """Yield each message alone, and each tool call with its results."""
+    index = 0
+    while index < len(messages):
+        message, index = messages[index], index + 1
+        if is_instruction(message) or message.get("name") in OWN_MESSAGES or is_result(message):
+            continue
+        wanted, group = set(called_ids(message)), [message]
+        answered: set[str] = set()
+        while wanted and index < len(messages) and is_result(messages[index]):
+            answered.add(answered_id(messages[index]))
+            group.append(messages[index])
+            index += 1
+        if wanted == answered:
+            yield group

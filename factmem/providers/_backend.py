@@ -14,13 +14,21 @@ from threading import Lock
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from factmem._arguments import expect_function
-from factmem.ledger.entries import Edit, Entry, ForgottenItem, RetractedValue, StoredFact, encoded
+from factmem.ledger.entries import (
+    Edit,
+    Entry,
+    ForgottenItem,
+    RetractedValue,
+    StoredFact,
+    encoded,
+    encoded_entry,
+)
 from factmem.ledger.ledger import Ledger
 from factmem.models.actors import NOBODY, By
-from factmem.models.boundary import Boundary
-from factmem.models.places import Identity
+from factmem.models.boundary import UNBOUNDED, Boundary
+from factmem.models.places import Identity, Place
 from factmem.models.when import TimeProvider, stamp, system_clock, utc
-from factmem.providers.results import PlaceInfo
+from factmem.providers.results import PlaceInfo, PlaceLimit
 
 R = TypeVar("R")
 
@@ -257,3 +265,31 @@ class ServerClock:
         """Set the clock to the server's time, in microseconds since 1970."""
         server = _EPOCH + timedelta(microseconds=microseconds)
         self._offset = server - datetime.now(UTC)
+
+
+async def check_room(
+    limit: PlaceLimit, backend: Backend, identity: Identity, entry: dict[str, Any]
+) -> None:
+    """Raise `PlaceFullError` if a place has no room for an entry; retractions always fit."""
+    facts = entry.get("facts", ())
+    if limit.values is not None:
+        await backend.present(
+            identity, lambda ledger, now: limit.check_values(identity, ledger, facts, now)
+        )
+    if limit.bytes is not None:
+        boundary = UNBOUNDED.narrowed(places=[Place.of_identity(identity)])
+        size = sum(info.bytes for info in await backend.places(boundary))
+        limit.check_bytes(identity, size + len(encoded_entry(entry)))
+
+
+def check_fitting(
+    limit: PlaceLimit | None, identity: Identity, known: list[Entry], new: list[Entry], now: str
+) -> None:
+    """Raise `PlaceFullError` if a place has no room for new entries; forgettings always fit."""
+    facts = [fact for entry in new for fact in entry.get("facts", ())]
+    if limit is None or not facts:
+        return
+    forget = [name for entry in new for name in entry.get("forget", ())]
+    ledger = Ledger([*known, {"at": now, "forget": forget}])
+    limit.check_values(identity, ledger, facts, now)
+    limit.check_bytes(identity, sum(len(encoded_entry(entry)) for entry in (*known, *new)))

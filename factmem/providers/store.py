@@ -33,18 +33,25 @@ from factmem.models.places import (
 )
 from factmem.models.when import When, WhenLike, moment
 from factmem.providers._arguments import (
+    ARGUMENTS,
+    NAMES,
     retracted_values,
     stamp_of,
     statements,
     stored_fact,
     stored_facts,
 )
-from factmem.providers._backend import Backend, Change, ErasedSinceError, Present
+from factmem.providers._backend import (
+    Backend,
+    Change,
+    ErasedSinceError,
+    Present,
+    check_fitting,
+    check_room,
+)
 from factmem.providers._definitions import Told, begun, checked_told, define, definitions_in
 from factmem.providers._description import described, phrase_of
 from factmem.providers._history_series import HistorySeries
-from factmem.providers._limits import check_fitting, check_room
-from factmem.providers._wording import ARGUMENTS, NAMES
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.results import (
     ErasureReceipt,

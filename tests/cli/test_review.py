@@ -35,8 +35,7 @@ from factmem._cli.application import app as command
 from factmem._cli.options import Options
 from factmem._cli.port_guard import Role, Tokens, Visitor
 from factmem._cli.review.desk import PageDesk
-from factmem._cli.review.pages import HEADERS, Pages
-from factmem._cli.review.serving import Door, guarded_page
+from factmem._cli.review.pages import HEADERS, Door, Pages, guarded_page
 from factmem.models import FactState
 
 USER = MemorySubject("user", "", 1, per_entity=True)

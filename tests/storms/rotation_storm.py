@@ -21,8 +21,8 @@ import anyio
 import orjson
 
 from factmem import Aes256GCMEncryptor, Key, LocalFileMemoryProvider
-from factmem.encryption._ring import KeyRing
 from factmem.errors import TamperedError, WrongKeyError
+from factmem.providers._sql.sealed import KeyRing
 from tests.processes import Process
 from tests.storms.storm import Outcome, Storm
 from tests.storms.work import AGENT, LOG, PLACES, Turn, rotator, storage_of

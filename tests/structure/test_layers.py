@@ -42,7 +42,7 @@ ROOMS = [
 SHARED = {
     "detection": {"_detector", "_synonyms"},
     "embedding": {"_named"},
-    "encryption": {"_ciphers", "_ring"},
+    "encryption": {"_ciphers"},
     "evaluation": {"_checks", "_draft", "_report"},
     "ledger": {
         "_entry_check",

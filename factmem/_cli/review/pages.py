@@ -2,34 +2,80 @@
 
 Each page works without JavaScript. Facts and names are data: templates escape them, and the policy
 of the browser forbids scripts and styles of other origins and inside the page.
+
+Form: what a visitor sent. Door: the address of the page, and the links that let people in.
 """
 
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import aclosing, asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from hmac import compare_digest
 from typing import Any, TypeAlias, TypeVar
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import anyio
+import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from factmem._cli.exits import CommandError, ExitCode, message_of
+from factmem._cli.opening import Store
+from factmem._cli.options import Options
 from factmem._cli.place_names import parse_place, place_name
-from factmem._cli.port_guard import Role, Tokens, Visitor
+from factmem._cli.port_guard import PortGuard, Role, Tokens, Visitor
 from factmem._cli.readings import Row
 from factmem._cli.records import value_words
 from factmem._cli.review.desk import PageDesk, compared, digest
-from factmem._cli.review.forms import Form, back_from, form_of
 from factmem._cli.review.templating import HERE, templates
 from factmem._cli.times import parse_time, time_words
+from factmem.embedding.base import Embedder
 from factmem.errors import FactmemError
 from factmem.ledger.history import FactChange
 from factmem.models._display import shown
 from factmem.models.places import Place
+
+_MOST_BODY = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The fields of a form. Its text is never longer than 64 KiB."""
+
+    fields: dict[str, list[str]]
+
+    def __getitem__(self, name: str) -> str:
+        return self.fields.get(name, [""])[0]
+
+
+async def form_of(request: Request) -> Form:
+    body = b""
+    async with aclosing(request.stream()) as chunks:
+        async for chunk in chunks:
+            body += chunk
+            if len(body) > _MOST_BODY:
+                raise CommandError("The form is too long: a value may have 64 KiB")
+    text = body.decode(errors="replace")
+    return Form(parse_qs(text, keep_blank_values=True))
+
+
+_NOTICE = ("done", "change", "of", "by")
+
+
+def back_from(form: Form, done: str, change: str, signed: str) -> Response:
+    """Return to the page of a form, which says what was done."""
+    parts = urlsplit(form["back"])
+    path = parts.path if parts.path.startswith("/") and not parts.path.startswith("//") else "/"
+    query = {k: v for k, v in parse_qs(parts.query).items() if k not in _NOTICE}
+    notice = dict(zip(_NOTICE, (done, change, form["place"], signed), strict=True))
+    given = {**query, **notice}
+    end = f"#{form['next']}" if form["next"].isalnum() else ""
+    return RedirectResponse(f"{path}?{urlencode(given, doseq=True)}{end}", 303)
+
 
 HEADERS = {
     "content-security-policy": (
@@ -402,3 +448,49 @@ def _time(seconds: float) -> str:
 
 def _keywords(change: FactChange) -> set[str]:
     return {fact.concept.keyword for fact in change.facts}
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where the page is, and the secret that signs its links."""
+
+    port: int
+    proxy: str | None
+    secret: str
+
+    @property
+    def address(self) -> str:
+        """The address that browsers open."""
+        return (self.proxy or f"http://127.0.0.1:{self.port}").rstrip("/")
+
+    def visitor(self, name: str, role: Role, hours: int) -> Visitor:
+        """Return a visitor of all places for some hours."""
+        return Visitor(name, role, time.time() + hours * 3600)
+
+    def link(self, visitor: Visitor) -> str:
+        """Return the link of a visitor."""
+        return f"{self.address}/enter?token={Tokens(self.secret, self.address).issued(visitor)}"
+
+
+def guarded_page(desk: PageDesk, door: Door) -> PortGuard:
+    """Return the page with the guard of its port."""
+    tokens, cookie = Tokens(door.secret, door.address), f"factmem-review-{door.port}"
+    pages = Pages(desk, tokens, cookie=cookie, address=door.address)
+    return PortGuard(
+        pages.app,
+        port=door.port,
+        admits=lambda token: tokens.visitor(token) is not None,
+        address=door.proxy,
+        cookie=cookie,
+        entrance="/enter",
+    )
+
+
+async def serve(
+    store: Store, options: Options, door: Door, *, embedder: Embedder | None, days: int
+) -> None:
+    """Serve the page until the process is interrupted."""
+    app = guarded_page(PageDesk(store, options, embedder=embedder, days=days), door)
+    # uvicorn would log a line for each request, and the lines of links have their tokens.
+    config = uvicorn.Config(app, "127.0.0.1", door.port, log_level="warning", access_log=False)
+    await uvicorn.Server(config).serve()

@@ -28,8 +28,8 @@ from factmem.providers._sql.sealing import Sealing
 from factmem.providers._sql.session import Session
 
 if TYPE_CHECKING:
-    from factmem.encryption._ring import KeyRing
     from factmem.encryption.aes256gcm import Encryption, KeySlot
+    from factmem.providers._sql.sealed import KeyRing
 
 PLAIN, SEALED = "plain", "aes-256-gcm"
 
@@ -245,7 +245,7 @@ class Opening:
                     break
             else:
                 raise
-        from factmem.encryption._ring import KeyRing
+        from factmem.providers._sql.sealed import KeyRing
 
         ring = KeyRing.load(unwrapped.ring)
         if ring.store != self._sealed_as:
@@ -290,7 +290,7 @@ class Opening:
         made = token_hex(16)
         if self.encryption is None:
             return made, PLAIN, "[]"
-        from factmem.encryption._ring import KeyRing
+        from factmem.providers._sql.sealed import KeyRing
 
         slot = self.encryption.wrap(KeyRing.new(self._sealed_as).dump(), made)
         return made, SEALED, orjson.dumps([slot]).decode()

@@ -25,6 +25,7 @@ from factmem.ledger.entries import Entry, stored
 from factmem.ledger.history import History, HistoryAction, HistoryEntry
 from factmem.ledger.ledger import Ledger
 from factmem.ledger.resolution import PlacedFact, is_version
+from factmem.memory._parts import compared_definitions, tell_definitions
 from factmem.memory._unchanged import Expected, changed, expected_version
 from factmem.memory.concept_changes import ConceptChanges
 from factmem.memory.listing import (
@@ -260,10 +261,8 @@ class MemoryContents(ContentsUpkeep):
         them in an event. Compatible changes are taken over: more values, a type that accepts more,
         a concept with `read` or `was`. Empty for a provider with four methods.
         """
-        from factmem.memory import _definitions  # needless for facts
-
-        await _definitions.tell_definitions(self._parts)
-        return await _definitions.compared_definitions(self._parts)
+        await tell_definitions(self._parts)
+        return await compared_definitions(self._parts)
 
     async def stats(self) -> MemoryStats:
         """Return the number of places, entities and values, and their size.

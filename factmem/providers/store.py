@@ -88,12 +88,11 @@ _FEW = 1000
 class FactStore:
     """A provider with history, forgetting and listing, over a backend that stores its entries.
 
-    It has the four methods of `AgentMemoryProvider`, and the others. factmem's own stores are made
-    this way. `save` and `learn` encode an entry and append it, whatever
-    the place has: concurrent ones can share a durable write, and what an entry changes is decided when
-    it is folded. The others depend on what is there: they pass a pure function, which the backend calls
-    under the lock of the place, and again if a transaction is repeated. Reads of the present first ask
-    the backend for what is in memory (`warm`), on the event loop; `as_of` and `valid_at` fold the entries.
+    It has the four methods of `AgentMemoryProvider`, and the others. `save` and `learn` encode an
+    entry and append it, whatever the place has: concurrent ones can share a durable write, and what
+    an entry changes is decided when it is folded. The others depend on what is there: they pass a
+    pure function, which the backend calls under the lock of the place, and again if a transaction is
+    repeated. Reads of the present first ask for what is in memory (`Backend.warm`), on the event loop.
 
     Args:
         backend: Stores the entries. Closing the store closes it.
@@ -491,7 +490,7 @@ class FactStore:
 
         def decide(ledger: Ledger, now: str) -> Change:
             nonlocal count
-            made = amended((), now, lambda _, at: _listed(change(ledger, at)))
+            made = amended((), now, lambda _, at: list(filter(None, [change(ledger, at)])))
             count = len(made)  # of the last call: a transaction may be repeated
             entry: Entry = made[0] if made else {"at": now}
             facts, forget = entry.get("facts", ()), entry.get("forget", ())
@@ -507,7 +506,7 @@ class FactStore:
         self, change: CurrentChange, subject: MemorySubject, scope: MemoryScope
     ) -> int:
         return await self.amend(
-            lambda known, now: _listed(change(Ledger(known), now)), subject, scope
+            lambda known, now: list(filter(None, [change(Ledger(known), now)])), subject, scope
         )
 
     async def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int:
@@ -949,7 +948,3 @@ def fact_store(store: FactStore) -> FactStore:
 def _places_of(identities: list[Identity]) -> list[Place]:
     with paused_collection(len(identities)):
         return list(map(Place.of_identity, identities))
-
-
-def _listed(entry: Entry | None) -> list[Entry]:
-    return [] if entry is None else [entry]

@@ -404,8 +404,12 @@ class Letters(Protocol):
         """Return the terms that are similar to the terms of a word, with their similarities."""
         ...
 
-    def holders(self, asked: Iterable[str]) -> Mapping[str, int]:
-        """Return how many items have terms with each of some groups of letters."""
+    def counts(self, asked: Collection[str]) -> Sequence[int]:
+        """Return how many of the terms have each of some groups of letters."""
+        ...
+
+    def __len__(self) -> int:
+        """Return the number of terms that are compared by letters."""
         ...
 
 
@@ -417,8 +421,8 @@ class SearchQuestion:
     """The words to search for, each with its terms."""
     limit: int
     """The number of candidates to return from each place, by words and by meaning each."""
-    letters: Callable[[Mapping[str, int]], Letters]
-    """Returns the vocabulary of a place, given how many items have each of its terms."""
+    letters: Callable[[Sequence[str]], Letters]
+    """Returns the vocabulary of a place with some terms."""
     form: str
     """What the terms depend on beside the texts. Another form makes an index again."""
     describe: Callable[[AnyFact, str | None], SearchDocument]

@@ -24,7 +24,7 @@ Posting lists: the documents of each term, with their counts.
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from heapq import nlargest
 from itertools import chain
@@ -34,7 +34,7 @@ from typing import NamedTuple, TypeAlias
 
 from factmem._text.analysis import Word, content_words, words
 from factmem.providers.results import Letters
-from factmem.recall._letters import Vocabulary, folded, grams, has_letters
+from factmem.recall._letters import Vocabulary, grams, is_compared
 from factmem.recall._place_vectors import Array, numpy_or_none
 
 
@@ -70,10 +70,9 @@ NO_TERM = Term(0, (), (), ())
 class _Postings:
     """The documents of a term, in ascending slots."""
 
-    __slots__ = ("arrays", "counts", "holders", "own", "slots", "term")
+    __slots__ = ("arrays", "counts", "holders", "own", "slots")
 
-    def __init__(self, term: str) -> None:
-        self.term = term
+    def __init__(self) -> None:
         self.slots = array("I")
         self.counts = array("f")
         """The weighted count of each document, including the text around it."""
@@ -105,43 +104,29 @@ class _Postings:
         return self.holders == len(self.slots)
 
 
-class _Holders(Mapping[str, int]):
-    """The number of documents of each term."""
-
-    def __init__(self, postings: Mapping[str, _Postings]) -> None:
-        self._postings = postings
-
-    def __getitem__(self, term: str) -> int:
-        return self._postings[term].holders
-
-    def __contains__(self, term: object) -> bool:
-        return term in self._postings
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._postings)
-
-    def __len__(self) -> int:
-        return len(self._postings)
-
-
 class PostingLists:
     """The terms of documents in numbered slots. Calls must not overlap with a change."""
 
     def __init__(self) -> None:
-        self._postings: dict[str, _Postings] = {}
-        self._held: list[Sequence[_Postings] | None] = []
-        """The postings of each slot, those of its own terms first; None without a document."""
+        self._numbers: dict[str, int] = {}
+        """The number of each term; not used again for another one."""
+        self._postings: list[_Postings | None] = []
+        """The postings of each term; None if no document has it any more."""
+        self._terms: list[str] = []
+        self.vocabulary = Vocabulary(self._terms)
+        """The terms of the documents."""
+        self._held: list[array[int] | None] = []
+        """The numbers of each slot's terms, first of its own ones; None without a document."""
         self._own = array("I")
         """The number of own terms of each slot."""
 
-    @property
-    def terms(self) -> Mapping[str, int]:
-        """A live view of the terms that documents have, with the number of these documents."""
-        return _Holders(self._postings)
-
     def own(self, slot: int) -> list[str]:
         """Return the terms that the document of a slot has itself."""
-        return [each.term for each in (self._held[slot] or ())[: self._own[slot]]]
+        return [self._terms[number] for number in (self._held[slot] or ())[: self._own[slot]]]
+
+    def own_numbers(self, np: Array, slot: int) -> Array:
+        """Return the numbers of these terms as a numpy array."""
+        return np.frombuffer(self._held[slot] or array("I"), np.uint32)[: self._own[slot]]
 
     def __contains__(self, slot: int) -> bool:
         return slot < len(self._held) and self._held[slot] is not None
@@ -154,20 +139,19 @@ class PostingLists:
             document: The terms of the document.
         """
         self._grow(slot + 1)
-        postings: list[_Postings] = []
+        numbers = array("I")
         for part, is_own in ((document.own, True), (document.beside, False)):
             for term, counted in part.items():
-                held = self._of(term)
-                held.put(slot, counted, is_own=is_own)
-                postings.append(held)
-        self._held[slot] = tuple(postings)
+                number = self._numbers.get(term)
+                if number is None:
+                    number = self._numbers[term] = len(self._terms)
+                    self._terms.append(term)
+                    self._postings.append(_Postings())
+                if (postings := self._postings[number]) is not None:
+                    postings.put(slot, counted, is_own=is_own)
+                numbers.append(number)
+        self._held[slot] = numbers
         self._own[slot] = len(document.own)
-
-    def _of(self, term: str) -> _Postings:
-        held = self._postings.get(term)
-        if held is None:
-            held = self._postings[term] = _Postings(term)
-        return held
 
     def _grow(self, width: int) -> None:
         self._own.extend([0] * (width - len(self._held)))
@@ -178,11 +162,19 @@ class PostingLists:
         held = self._held[slot] if slot < len(self._held) else None
         if held is None:
             return
-        for postings in held:
+        for number in held:
+            if (postings := self._postings[number]) is None:
+                continue
             postings.drop(slot)
             if not postings.slots:
-                del self._postings[postings.term]
+                self.vocabulary.drop(number)
+                del self._numbers[self._terms[number]]
+                self._terms[number], self._postings[number] = "", None
         self._held[slot] = None
+
+    def _of(self, term: str) -> _Postings | None:
+        number = self._numbers.get(term)
+        return None if number is None else self._postings[number]
 
     def term(self, term: str, among: bytearray | None) -> Term:
         """Return the documents of a term.
@@ -191,7 +183,7 @@ class PostingLists:
             term: The term.
             among: A mask of the slots to search; None searches all.
         """
-        postings = self._postings.get(term)
+        postings = self._of(term)
         if postings is None:
             return NO_TERM
         slots, counts = postings.slots, postings.counts
@@ -207,7 +199,7 @@ class PostingLists:
 
     def dense_term(self, np: Array, term: str, mask: Array | None) -> Term:
         """Return the documents of a term as numpy arrays; `mask` is a mask of slots or None."""
-        postings = self._postings.get(term)
+        postings = self._of(term)
         if postings is None:
             return NO_TERM
         held = postings.arrays
@@ -241,11 +233,17 @@ right fact would not cover a question of four words."""
 SIMILAR = 0.5
 """The weight of the best score by similar words beside the best one by words."""
 
-LETTERS = 0.5
+LETTERS = 0.4
 """The weight of the best score by letters, beside the best one of both."""
 
-_LETTERED = 100
-"""The documents that are scored by letters, the best by words."""
+_LETTERED = 30
+"""The documents that are scored by letters, the best by words. 20 find fewer, 100 no more."""
+
+_MOST_EQUAL = 100
+"""The most of them with those that are equal to the last one."""
+
+_ROUNDING = 1e-9
+"""Sums of floats depend on their order."""
 
 _WEIGHT_STEP = 16
 """Weights are multiples of 1/16, so that their sums are exact in any order."""
@@ -324,8 +322,7 @@ class TermIndex:
         self._lengths: array[float] = array("d")
         self._total = 0.0
         self._count = 0
-        self._own = Vocabulary()
-        self._vocabularies: Sequence[Letters] = [self._own]
+        self._vocabularies: Sequence[Letters] = [self._lists.vocabulary]
         if everywhere is not None:
             self._vocabularies = everywhere.vocabularies
         self._norms: Array | None = None
@@ -410,10 +407,9 @@ class TermIndex:
                 covered[slot] = covered.get(slot, 0.0) + share * weight
         ratio = _fused(max(scores.values(), default=0.0), max(near.values(), default=0.0))
         whole = {slot: scores.get(slot, 0.0) + ratio * near.get(slot, 0.0) for slot in covered}
-        top = nlargest(_LETTERED, whole, key=lambda slot: (whole[slot], -slot))
-        letters = self._by_letters(query, top, size, is_filtered=among is not None)
-        most, rest = max(whole.values(), default=0.0), min(letters.values(), default=0.0)
-        whole = {slot: score + most * letters.get(slot, rest) for slot, score in whole.items()}
+        most = max(whole.values(), default=0.0)
+        for slot, share in self._by_letters(query, _top(whole), is_filtered=among is not None):
+            whole[slot] += most * share
         return {slot: (score, covered[slot]) for slot, score in whole.items()}
 
     def dense_scan(self, query: QueryWords, among: bytearray | None = None) -> DenseScores:
@@ -433,60 +429,80 @@ class TermIndex:
             norms = self._dense_norms(lengths, float(lengths[mask].sum()), size)
         find = partial(self._lists.dense_term, np, mask=mask)
         terms = self._found(query, find)
-        scores, covered, near = (np.zeros(len(norms)) for _ in range(3))
+        scores, covered = np.zeros(len(norms)), np.zeros(len(norms))
         for held in terms.values():
             if len(held.slots):
                 counts: Array = held.counts
                 parts = counts * (_idf(held.holders, size) * (_K1 + 1))
                 parts /= counts + norms[held.slots]
                 scores[held.slots] += parts
-        for word, weight in self._weighted(query, terms, size):
-            best = np.zeros(len(norms))
-            for share, term in self._similar(word, terms, find):
-                if len(term.own):
-                    best[term.own] = share
-            at = np.flatnonzero(best)
-            near[at] += best[at] * _idf(self._holders(len(at), word), size) / (1 + norms[at])
-            covered[at] += best[at] * weight
         if len(scores):
+            covered, near = self._dense_near(np, query, terms, find, norms=norms, size=size)
             scores += near * _fused(float(scores.max()), float(near.max()))
-            most = float(scores.max())
-            at = np.flatnonzero(scores)
-            if len(at) > _LETTERED:
-                at = at[np.argpartition(scores[at], -_LETTERED)[-_LETTERED:]]
-            letters = self._by_letters(query, at.tolist(), size, is_filtered=mask is not None)
-            if letters:  # the others count as the least of these, so that equal ones stay equal
-                scores[scores > 0] += most * min(letters.values())
-                more = np.array([*letters.values()]) - min(letters.values())
-                scores[[*letters]] += most * more
+            most, top = float(scores.max()), _dense_top(np, scores)
+            by_letters = self._dense_letters if self._everywhere is None else self._by_letters
+            for slot, share in by_letters(query, top, is_filtered=mask is not None):
+                scores[slot] += most * share
         return DenseScores(scores, covered)
 
-    def _by_letters(
-        self, query: QueryWords, slots: Sequence[int], size: int, *, is_filtered: bool
-    ) -> dict[int, float]:
-        """Return BM25 of documents by the letters of a query, the best one as `LETTERS`.
+    def _dense_near(
+        self,
+        np: Array,
+        query: QueryWords,
+        terms: Mapping[str, Term],
+        find: Callable[[str], Term],
+        *,
+        norms: Array,
+        size: int,
+    ) -> tuple[Array, Array]:
+        """Return coverage, and the scores by similar words."""
+        weights, shares, owns, words = list[float](), list[float](), list[Array](), list[int]()
+        wanted, width = list[Word](), len(norms)
+        for number, (word, weight) in enumerate(self._weighted(query, terms, size)):
+            wanted.append(word)
+            weights.append(weight)
+            for share, term in self._similar(word, terms, find):
+                if len(term.own):
+                    shares.append(share)
+                    owns.append(term.own)
+                    words.append(number)
+        if not owns:
+            return np.zeros(width), np.zeros(width)
+        lengths = list(map(len, owns))
+        at, share, of = np.concatenate(owns), np.repeat(shares, lengths), np.repeat(words, lengths)
+        # Of several similar terms in a document the last counts, which is the most similar one.
+        last = np.empty(len(wanted) * width, np.int32)
+        order, where = np.arange(len(at), dtype=np.int32), of * width + at
+        last[where] = order
+        is_last = last[where] == order
+        at, share, of = at[is_last], share[is_last], of[is_last]
+        found = np.bincount(of, minlength=len(wanted)).tolist()
+        idf = [_idf(self._holders(*each), size) for each in zip(found, wanted, strict=True)]
+        near = share * np.array(idf)[of] / (1 + norms[at])
+        covered = np.bincount(at, share * np.array(weights)[of], width)
+        return covered, np.bincount(at, near, width)
 
-        Each document counts a group of letters once for each of its terms.
+    def _by_letters(
+        self, query: QueryWords, slots: Sequence[int], *, is_filtered: bool
+    ) -> Iterator[tuple[int, float]]:
+        """Yield documents with their BM25 by the letters of a query, above that of the last one.
+
+        The difference between the best one and 0 is `LETTERS`. A document counts a group of letters once
+        for each of its terms.
         """
-        asked = set[str]()
-        for term in filter(has_letters, chain.from_iterable(query.wanted)):
-            asked |= grams(folded(term))
-        common: dict[str, frozenset[str]] = {}
+        asked = frozenset[str]().union(*map(grams, chain.from_iterable(query.wanted)))
         counts, lengths = dict[int, Counter[str]](), dict[int, int]()
         for slot in slots:
-            found, length = Counter[str](), 0
-            for term in filter(has_letters, self._lists.own(slot)):
-                length += len(term)
-                if term not in common:
-                    common[term] = grams(folded(term)) & asked
-                if common[term]:
-                    found.update(common[term])
-            counts[slot], lengths[slot] = found, length
+            own = [grams(term) for term in self._lists.own(slot) if is_compared(term)]
+            counts[slot] = Counter(chain.from_iterable(map(asked.intersection, own)))
+            lengths[slot] = sum(map(len, own))
+        size, names = len(slots), list(asked)
         if is_filtered:  # other documents must not affect the scores
-            size, held = len(slots), [Counter(chain.from_iterable(counts.values()))]
+            holders = [sum(gram in each for each in counts.values()) for gram in names]
         else:
-            held = [Counter(each.holders(asked)) for each in self._vocabularies]
-        idf = {gram: _idf(min(sum(each[gram] for each in held), size), size) for gram in asked}
+            size = sum(map(len, self._vocabularies))
+            holders = [*map(sum, zip(*(v.counts(names) for v in self._vocabularies), strict=True))]
+        idf = {gram: _idf(few, size) for gram, few in zip(names, holders, strict=True)}
         average = sum(lengths.values()) / (len(lengths) or 1) or 1.0
         scores = {
             slot: sum(
@@ -495,8 +511,36 @@ class TermIndex:
             )
             for slot, found in counts.items()
         }
-        best = max(scores.values(), default=0.0)
-        return {slot: LETTERS * score / best for slot, score in scores.items()} if best else {}
+        best, least = max(scores.values(), default=0.0), min(scores.values(), default=0.0)
+        for slot, score in scores.items():
+            yield slot, LETTERS * (score - least) / (best or 1.0)
+
+    def _dense_letters(
+        self, query: QueryWords, slots: Sequence[int], *, is_filtered: bool
+    ) -> Iterable[tuple[int, float]]:
+        """Return the result of `_by_letters`, by numpy."""
+        np: Array = numpy_or_none()
+        asked = list(frozenset[str]().union(*map(grams, chain.from_iterable(query.wanted))))
+        owns = {slot: own for slot in slots if len(own := self._lists.own_numbers(np, slot))}
+        if not owns or not asked:
+            return ()
+        vocabulary = self._lists.vocabulary
+        rows = [np.asarray(row, np.intp) for row in vocabulary.rows(asked)]
+        size, holders = len(vocabulary), np.array([len(row) for row in rows])
+        has = np.zeros((len(vocabulary.sizes), len(asked)), np.uint8)
+        has[np.concatenate(rows), np.repeat(np.arange(len(asked)), holders)] = 1
+        own, each = np.concatenate([*owns.values()]), [len(own) for own in owns.values()]
+        starts = np.cumsum([0, *each[:-1]])
+        counts = np.add.reduceat(has[own], starts, dtype=np.uint16)
+        sizes = np.frombuffer(vocabulary.sizes, np.uint8)[own]
+        lengths = np.add.reduceat(sizes, starts, dtype=np.uint32)
+        if is_filtered:
+            size, holders = len(owns), np.count_nonzero(counts, axis=0)
+        idf = np.log(1 + (size - holders + 0.5) / (holders + 0.5))
+        norms = _K1 * (1 - _B) + _K1 * _B / (float(lengths.mean()) or 1.0) * lengths
+        scores = (counts / (counts + norms[:, None])) @ idf
+        scores = LETTERS * (scores - scores.min()) / (float(scores.max()) or 1.0)
+        return zip(owns, scores.tolist(), strict=True)
 
     def _weighted(
         self, query: QueryWords, terms: Mapping[str, Term], size: int
@@ -511,7 +555,6 @@ class TermIndex:
         """Return the documents of the terms of a query."""
         terms = {term: find(term) for term in chain.from_iterable(query.wanted)}
         if self._everywhere is None:
-            self._own.update(self._lists.terms)
             return terms
         holders = self._everywhere.holders
         return {term: each._replace(holders=holders.get(term, 0)) for term, each in terms.items()}
@@ -587,6 +630,32 @@ def _fused(words: float, near: float) -> float:
 
 def _idf(holders: int, size: int) -> float:
     return log(1 + (size - holders + 0.5) / (holders + 0.5))
+
+
+def _top(scores: Mapping[int, float]) -> list[int]:
+    """Return the slots of the best scores that are compared by letters, with those equal to the last.
+
+    Without the equal ones if these are many; never some of them, as their order is by chance.
+    """
+    least = min(nlargest(_LETTERED, scores.values()), default=0.0)
+    top = [slot for slot, score in scores.items() if score >= least * (1 - _ROUNDING)]
+    if len(top) > _MOST_EQUAL:
+        top = [slot for slot in top if scores[slot] > least * (1 + _ROUNDING)]
+    return top
+
+
+def _dense_top(np: Array, scores: Array) -> list[int]:
+    """Return the result of `_top` for the scores of all slots."""
+    most = float(scores.max())
+    at: Array = np.flatnonzero(scores > 0.5 * most)
+    if len(at) < _LETTERED:
+        at = np.flatnonzero(scores)
+    if len(at) > _MOST_EQUAL:
+        found = scores[at]
+        least = np.partition(found, -_LETTERED)[-_LETTERED]
+        top = at[found >= least * (1 - _ROUNDING)]
+        at = top if len(top) <= _MOST_EQUAL else at[found > least * (1 + _ROUNDING)]
+    return _top(dict(zip(at.tolist(), scores[at].tolist(), strict=True)))
 
 
 def _weights(

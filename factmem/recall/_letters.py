@@ -6,149 +6,78 @@ The measure is the coefficient of Dice. Letters are folded first: case, width, m
 scripts to Latin ones, so that "Müller", "Mueller" and "Мюллер" are similar.
 """
 
-import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from heapq import nlargest
+from itertools import chain
+from typing import Any
 
 from factmem._text.analysis import FUNCTION_WORDS
-from factmem.models._values import normalized
+from factmem._text.spelling import plain_letters
 from factmem.recall._place_vectors import Array, numpy_or_none
+
+# ruff: noqa: RUF001 - Cyrillic and Greek letters that look like Latin ones
 
 LEAST = 0.4
 """The least similarity of a term. With 0.3 and 0.5 fewer right texts are among the first three."""
 
-_MOST = 20
+_MOST = 10
 """The most similar terms of a word."""
 
-_NEW = 500
-"""So many new terms are compared one by one, until the table is made again: 40 ms for 30,000 terms."""
+_NEW = 1_000
+"""So many new terms, and a tenth of the others, are kept in lists until the table is made again: 40 ms
+for 30,000 terms."""
 
-_LATIN = str.maketrans(
-    dict(
-        zip(
-            "абвгґдеєжзиіїйклмнопрстуфхцчшщъыьэюяёў",
-            [
-                "a",
-                "b",
-                "v",
-                "g",
-                "g",
-                "d",
-                "e",
-                "e",
-                "zh",
-                "z",
-                "i",
-                "i",
-                "i",
-                "y",
-                "k",
-                "l",
-                "m",
-                "n",
-                "o",
-                "p",
-                "r",
-                "s",
-                "t",
-                "u",
-                "f",
-                "h",
-                "c",
-                "ch",
-                "sh",
-                "sh",
-                "",
-                "y",
-                "",
-                "e",
-                "yu",
-                "ya",
-                "e",
-                "u",
-            ],
-            strict=True,
-        )
-    )
-    | dict(
-        zip(
-            "αβγδεζηθικλμνξοπρσςτυφχψω",
-            [
-                "a",
-                "b",
-                "g",
-                "d",
-                "e",
-                "z",
-                "i",
-                "th",
-                "i",
-                "k",
-                "l",
-                "m",
-                "n",
-                "x",
-                "o",
-                "p",
-                "r",
-                "s",
-                "s",
-                "t",
-                "u",
-                "f",
-                "h",
-                "ps",
-                "o",
-            ],
-            strict=True,
-        )
-    )
-    | {"ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "\u0131": "i", "æ": "ae", "œ": "oe"}
+_CYRILLIC = (
+    "а:a б:b в:v г:g ґ:g д:d е:e є:e ж:zh з:z и:i і:i ї:i й:y к:k л:l м:m н:n о:o п:p р:r с:s т:t у:u "
+    "ф:f х:h ц:c ч:ch ш:sh щ:sh ъ: ы:y ь: э:e ю:yu я:ya ё:e ў:u"
 )
-"""Letters that have no decomposition into a Latin one."""
-
-
-@lru_cache(maxsize=2**14)
-def folded(word: str) -> str:
-    """Return a word in letters that its other spellings have, too."""
-    word = word.casefold()
-    if word.isascii():
-        return word
-    bare = normalized("NFKD", word)
-    return "".join(c for c in bare if not unicodedata.combining(c)).translate(_LATIN)
+_GREEK = "α:a β:b γ:g δ:d ε:e ζ:z η:i θ:th ι:i κ:k λ:l μ:m ν:n ξ:x ο:o π:p ρ:r σ:s ς:s τ:t υ:u φ:f χ:h ψ:ps ω:o"
+_LATIN = {ord(each[0]): each[2:] for each in f"{_CYRILLIC} {_GREEK}".split(" ")}
 
 
 @lru_cache(maxsize=2**15)
-def grams(word: str) -> frozenset[str]:
-    """Return the groups of three letters in a folded word between its ends."""
-    ends = f"_{word}_"
+def grams(term: str) -> frozenset[str]:
+    """Return the groups of three letters in a folded term between its ends."""
+    ends = f"_{folded(term)}_"
     return frozenset(ends[at : at + 3] for at in range(len(ends) - 2))
 
 
-def has_letters(term: str) -> bool:
-    """Whether a term is compared by letters: not a number, and not one or two characters."""
-    return len(term) > 2 and not term.isdecimal()
+def folded(word: str) -> str:
+    """Return a word in letters that its other spellings have, too."""
+    return word if word.isascii() else plain_letters(word).translate(_LATIN)
 
 
 class Vocabulary:
-    """The terms of an index, with the number of documents that have each. Calls must not overlap."""
+    """The terms of an index, by number. Calls must not overlap with a change.
 
-    def __init__(self) -> None:
-        self._terms: list[str] = []
+    Args:
+        terms: The terms by number. More may follow; an empty string is a term that no document has.
+    """
+
+    def __init__(self, terms: Sequence[str] = ()) -> None:
+        self._terms = terms
+        self.sizes = bytearray()
+        """The number of groups of letters of each term; 0 for a term that is not compared."""
+        self._new: dict[str, list[int]] = {}
+        """The numbers of terms by group of letters, of those that are not in the table."""
         self._table: _Table | None = None
-        self._known: dict[str, None] = {}
-        self._of: Mapping[str, int] = {}
+        self._count = 0
+        """The number of terms that are compared."""
+        self._gone: dict[int, str] = {}
+        """The terms that are no longer in any document, until the next search."""
+        self._known: dict[str, dict[str, float]] = {}
+        """The similar terms of words, until a term is added or removed."""
 
-    def update(self, terms: Mapping[str, int]) -> None:
-        """Take the terms of an index at present; a live view, whose order is that of insertion."""
-        self._of = terms
-        if len(terms) > len(self._known):
-            for term in terms:
-                if term not in self._known:
-                    self._known[term] = None
-                    self._terms.append(term)
+    def drop(self, number: int) -> None:
+        """Remove a term; then its string may be replaced."""
+        self._gone[number] = self._terms[number]
+
+    def __len__(self) -> int:
+        """Return the number of terms that are compared."""
+        self._follow()
+        return self._count
 
     def similar(self, words: Collection[str]) -> dict[str, float]:
         """Return the terms that are similar to any of some words, with their similarities.
@@ -156,89 +85,125 @@ class Vocabulary:
         Args:
             words: The terms of one word of a question.
         """
+        self._follow()
         found: dict[str, float] = {}
-        is_known = any(word in self._of for word in words)
-        for word in filter(has_letters, words):
-            for term, share in self._near(grams(folded(word))):
-                is_new = share > found.get(term, 0.0) and term not in words
-                # "the" has half of the letters of "theme", and nearly every text has it: a word
-                # that the index has is no other spelling of a function word.
-                is_word = has_letters(term) and not (is_known and term in FUNCTION_WORDS)
-                if is_new and is_word and term in self._of:
-                    found[term] = share
-        best = nlargest(_MOST, found.items(), key=lambda each: (each[1], each[0]))
-        return dict(best)
+        for word in filter(is_compared, words):
+            if word not in self._known:
+                self._known[word] = self._similar(word)
+            for term, share in self._known[word].items():
+                found[term] = max(share, found.get(term, 0.0))
+        return {term: share for term, share in found.items() if term not in words}
 
-    def holders(self, asked: Iterable[str]) -> dict[str, int]:
-        """Return about how many documents have each of some groups of letters."""
-        found = dict.fromkeys(asked, 0)
-        start = 0
-        if (table := self._whole()) is not None:
-            start = len(table)
-            found = {each: table.holders(each) for each in found}
-        for term in self._terms[start:]:
-            for each in grams(folded(term)) & found.keys():
-                found[each] += self._of.get(term, 0)
-        return found
+    def _similar(self, word: str) -> dict[str, float]:
+        asked = grams(word)
+        rows = self.rows(asked)
+        least = LEAST * len(asked) / 2
+        common: Iterable[tuple[int, int]] = Counter(chain.from_iterable(rows)).items()
+        if self._table is not None:
+            common = self._table.common(rows, least)
+        shares = (
+            (2 * few / (self.sizes[number] + len(asked)), self._terms[number])
+            for number, few in common
+            if few > least
+        )
+        best = nlargest(_MOST, (each for each in shares if each[0] >= LEAST))
+        return {term: share for share, term in best}
 
-    def _whole(self) -> "_Table | None":
-        """Return the table of most terms; None for few of them or without numpy."""
-        np: Array = numpy_or_none() if len(self._terms) > _NEW else None
-        if np is None:
-            return None
-        if self._table is None or len(self._terms) > len(self._table) + _NEW:
-            self._table = _Table(np, self._terms, self._of)
-        return self._table
+    def rows(self, asked: Collection[str]) -> list[Any]:
+        """Return the numbers of the terms that have each of some groups of letters."""
+        self._follow()
+        rows: list[Any] = [self._new.get(gram, ()) for gram in asked]
+        return rows if self._table is None else self._table.rows(asked, rows)
 
-    def _near(self, asked: AbstractSet[str]) -> Iterator[tuple[str, float]]:
-        start = 0
-        if (table := self._whole()) is not None:
-            start = len(table)
-            for at, share in table.near(asked):
-                yield self._terms[at], share
-        for term in self._terms[start:]:
-            own = grams(folded(term))
-            share = 2 * len(own & asked) / (len(own) + len(asked))
-            if share >= LEAST:
-                yield term, share
+    def counts(self, asked: Collection[str]) -> list[int]:
+        """Return how many terms have each of some groups of letters."""
+        return [len(row) for row in self.rows(asked)]
+
+    def _follow(self) -> None:
+        """Take the terms that were added and removed."""
+        start, end = len(self.sizes), len(self._terms)
+        if start == end and not self._gone:
+            return
+        self._known.clear()
+        for number, term in self._gone.items():
+            if number < start and self.sizes[number]:
+                self.sizes[number] = 0
+                for gram in grams(term):
+                    if number in (row := self._new.get(gram, [])):
+                        row.remove(number)
+        if self._table is not None:
+            self._table.drop(self._gone)
+        self._gone.clear()
+        done = 0 if self._table is None else self._table.size
+        np: Array = numpy_or_none() if end - done > _NEW + done // 10 else None
+        if np is not None:
+            self._table = _Table(np, self._terms)
+            self._new.clear()
+            self.sizes, start = self._table.sizes(), end
+        for number in range(start, end):
+            term = self._terms[number]
+            own = grams(term) if is_compared(term) else ()
+            self.sizes.append(len(own))
+            for gram in own:
+                self._new.setdefault(gram, []).append(number)
+        self._count = end - self.sizes.count(0)
+
+
+def is_compared(term: str) -> bool:
+    """Whether a term is compared: no number, no function word, and not one or two characters."""
+    return len(term) > 2 and not term.isdecimal() and term not in FUNCTION_WORDS
 
 
 class _Table:
     """The groups of letters of many terms, sorted, each with the number of its term."""
 
-    def __init__(self, np: Array, terms: Sequence[str], holders: Mapping[str, int]) -> None:
+    def __init__(self, np: Array, terms: Sequence[str]) -> None:
         self._np = np
-        text = "\n".join(f"_{folded(term)}_" for term in terms) + "\n"
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
-        numbers = np.cumsum(codes == ord("\n"))
+        self.size = len(terms)
+        lines = (f"_{folded(term)}_\n" if is_compared(term) else "\n" for term in terms)
+        text = "".join(lines).encode("utf-32-le", "surrogatepass")
+        codes = np.frombuffer(text, np.uint32).astype(np.int64)
+        numbers = np.cumsum(codes == ord("\n")).astype(np.int32)
         whole = (codes[:-2] << 42) | (codes[1:-1] << 21) | codes[2:]
         inside = (codes[:-2] != ord("\n")) & (codes[1:-1] != ord("\n")) & (codes[2:] != ord("\n"))
         whole, numbers = whole[inside], numbers[:-2][inside]
         order = np.argsort(whole, kind="stable")
-        self._codes: Array = whole[order]
-        self._numbers: Array = numbers[order].astype(np.int32)
-        self._sizes: Array = np.bincount(numbers, minlength=len(terms))
-        self._holders: Array = np.array([holders.get(each, 0) for each in terms])
+        whole, numbers = whole[order], numbers[order]
+        is_first = np.ones(len(whole), np.bool_)  # a term may have a group of letters twice
+        is_first[1:] = (whole[1:] != whole[:-1]) | (numbers[1:] != numbers[:-1])
+        self._codes: Array = whole[is_first]
+        self._numbers: Array = numbers[is_first]
 
-    def __len__(self) -> int:
-        return len(self._sizes)
-
-    def near(self, asked: Collection[str]) -> Iterable[tuple[int, float]]:
-        """Return the numbers of similar terms with their similarities."""
+    def sizes(self) -> bytearray:
+        """Return the number of groups of letters of each term."""
         np = self._np
-        parts = [self._having(each) for each in asked]
-        common = np.bincount(np.concatenate(parts), minlength=len(self))
-        shares = 2 * common / (self._sizes + len(asked))
-        at = np.flatnonzero(shares >= LEAST)
-        return zip(at.tolist(), np.minimum(shares[at], 1.0).tolist(), strict=True)
+        return bytearray(np.bincount(self._numbers, minlength=self.size).astype(np.uint8))
 
-    def holders(self, asked: str) -> int:
-        """Return how many documents have terms with a group of letters, with repetitions."""
-        return int(self._holders[self._having(asked)].sum())
+    def drop(self, numbers: Collection[int]) -> None:
+        """Remove terms."""
+        np = self._np
+        is_kept = np.ones(self.size, np.bool_)
+        is_kept[[each for each in numbers if each < self.size]] = False
+        kept = is_kept[self._numbers]
+        self._codes, self._numbers = self._codes[kept], self._numbers[kept]
 
-    def _having(self, asked: str) -> Array:
-        first, last = self._np.searchsorted(self._codes, [_code(asked), _code(asked) + 1])
-        return self._numbers[first:last]
+    def rows(self, asked: Collection[str], more: Sequence[Sequence[int]]) -> list[Array]:
+        """Return the numbers of the terms that have each of some groups of letters, with others."""
+        np = self._np
+        codes = np.array([_code(gram) for gram in asked], np.int64)
+        first, last = (np.searchsorted(self._codes, codes + n).tolist() for n in (0, 1))
+        found = [self._numbers[a:b] for a, b in zip(first, last, strict=True)]
+        return [
+            np.concatenate([row, np.array(others, np.int32)]) if others else row
+            for row, others in zip(found, more, strict=True)
+        ]
+
+    def common(self, rows: Sequence[Array], least: float) -> Iterable[tuple[int, int]]:
+        """Return the terms in more than some of the rows, with the number of these rows."""
+        np = self._np
+        counts = np.bincount(np.concatenate(rows))
+        at = np.flatnonzero(counts > least)
+        return zip(at.tolist(), counts[at].tolist(), strict=True)
 
 
 def _code(gram: str) -> int:

@@ -73,7 +73,7 @@ def question_of(
     wanted = _analyzer().query(words(query.text), ()).wanted
     return SearchQuestion(
         words=wanted,
-        letters=_vocabulary,
+        letters=Vocabulary,
         limit=max(_CANDIDATES, _PER_MATCH * query.limit),
         form=f"{_FORM} {default_stem().__name__}",
         describe=_described,
@@ -94,12 +94,6 @@ def everywhere_of(places: Iterable[PlaceStatistics]) -> Everywhere:
             holders[term] = holders.get(term, 0) + few
     size, length = sum(each.size for each in found), sum(each.length for each in found)
     return Everywhere(max(size, 1), length, holders, [each.letters for each in found])
-
-
-def _vocabulary(terms: Mapping[str, int]) -> Vocabulary:
-    found = Vocabulary()
-    found.update(terms)
-    return found
 
 
 def ranked(

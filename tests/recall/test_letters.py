@@ -86,21 +86,23 @@ def test_folding(one: str, other: str) -> None:
 
 
 def test_many_terms_are_compared_as_a_few_are() -> None:
-    """By a table of numpy arrays, and one by one."""
-    terms = {
-        f"{a}{b}{c}word{n}": n + 1
-        for n, (a, b, c) in enumerate(zip("abc" * 300, "xyz" * 300, "qrstu" * 180, strict=True))
-    }
-    few, many = Vocabulary(), Vocabulary()
-    some = dict([*terms.items()][:60])
-    few.update(some)
-    many.update(terms)
-    asked = ("axqword7",)
+    """By a table of numpy arrays, and from lists; also after terms were removed and added."""
+    terms = [
+        f"{a}{b}{c}word{n}"
+        for n, (a, b, c) in enumerate(zip("abc" * 500, "xyz" * 500, "qrstu" * 300, strict=True))
+    ]
+    held = list(terms)
+    many, few, asked = Vocabulary(held), Vocabulary(terms[1:60:2]), ("axqword7",)
+    assert len(many) == len(terms)
+    for number in [*range(0, 60, 2), *range(60, len(terms))]:
+        many.drop(number)
+        held[number] = ""
+    held.append("axqword8")
 
-    whole = many.similar(asked)
+    found = dict(many.similar(asked))
 
-    assert {term: share for term, share in few.similar(asked).items() if term in whole} == {
-        term: pytest.approx(share) for term, share in whole.items() if term in some
-    }
-    gram = next(iter(grams("axqword")))
-    assert many.holders([gram])[gram] == sum(n for t, n in terms.items() if gram in grams(t))
+    assert found.pop("axqword8") == pytest.approx(0.75)
+    assert found.items() <= few.similar(asked).items()
+    assert len(many) == len(few) + 1
+    groups = sorted(grams("axqword") - grams("axqword8"))
+    assert many.counts(groups) == few.counts(groups)

@@ -83,7 +83,7 @@ _MOST_OTHERS = 200
 
 _ATTEMPTS = 10
 
-_LIST_TERMS = "SELECT term, holders FROM factmem.terms WHERE search = %s"
+_LIST_TERMS = "SELECT term FROM factmem.terms WHERE search = %s"
 
 _READ_HOLDERS = "SELECT term, holders FROM factmem.terms WHERE search = %s AND term IN ({keys})"
 
@@ -307,9 +307,7 @@ class StoredSearch:
         known, letters = self._letters.get(state.search, (0, None))
         if letters is None or not known <= state.next <= known + known // 10 + _SLACK:
             rows = session.rows(_LIST_TERMS, [state.search])
-            terms = {unwritten(name): few for name, few in rows}
-            terms.pop("", None)
-            letters = question.letters(terms)
+            letters = question.letters([unwritten(name) for (name,) in rows])
             if len(self._letters) >= _MOST_LETTERS:
                 self._letters.clear()
             self._letters[state.search] = state.next, letters

@@ -420,7 +420,7 @@ class SearchQuestion:
     words: Sequence[tuple[str, ...]]
     """The words to search for, each with its terms."""
     limit: int
-    """The number of candidates to return from each place, by words and by meaning each."""
+    """The number of candidates to return, by words of all places, and by meaning of each."""
     letters: Callable[[Sequence[str]], Letters]
     """Returns the vocabulary of a place with some terms."""
     form: str

@@ -32,7 +32,7 @@ from math import log
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
-from factmem._text.analysis import Word, content_words, words
+from factmem._text.analysis import FUNCTION_WORDS, Word, content_words, words
 from factmem.providers.results import Letters
 from factmem.recall._letters import Vocabulary, grams, is_compared
 from factmem.recall._place_vectors import Array, numpy_or_none
@@ -311,6 +311,8 @@ class TermIndex:
         everywhere: Everywhere | None = None,
     ) -> None:
         self._everywhere = everywhere
+        self._own: dict[int, list[str]] = {}
+        """The own terms of each document, in an index for one question."""
         self._weights = {name: _rounded(weight) for name, weight in (weights or {}).items()}
         self._analyze = analyze
         self._groups = [
@@ -341,7 +343,13 @@ class TermIndex:
         """
         document = self.document(fields, around)
         self.drop(slot)
-        self._lists.put(slot, document)
+        if self._everywhere is not None:  # an index for one question needs no other terms
+            self._own[slot] = [*document.own]
+            wanted = self._everywhere.holders
+            parts = ({t: n for t, n in part.items() if t in wanted} for part in document)
+            self._lists.put(slot, Document(*parts))
+        else:
+            self._lists.put(slot, document)
         self._norms = None  # each document changes the average length
         if slot >= len(self._lengths):
             self._lengths.extend([0.0] * (slot + 1 - len(self._lengths)))
@@ -410,7 +418,7 @@ class TermIndex:
         most = max(whole.values(), default=0.0)
         for slot, share in self._by_letters(query, _top(whole), is_filtered=among is not None):
             whole[slot] += most * share
-        return {slot: (score, covered[slot]) for slot, score in whole.items()}
+        return {slot: (score, min(covered[slot], 1.0)) for slot, score in whole.items()}
 
     def dense_scan(self, query: QueryWords, among: bytearray | None = None) -> DenseScores:
         """Return the result of `scan` as numpy arrays, many times faster. Requires numpy."""
@@ -480,7 +488,7 @@ class TermIndex:
         idf = [_idf(self._holders(*each), size) for each in zip(found, wanted, strict=True)]
         near = share * np.array(idf)[of] / (1 + norms[at])
         covered = np.bincount(at, share * np.array(weights)[of], width)
-        return covered, np.bincount(at, near, width)
+        return np.minimum(covered, 1.0), np.bincount(at, near, width)  # as floats sum to 1 + 2e-16
 
     def _by_letters(
         self, query: QueryWords, slots: Sequence[int], *, is_filtered: bool
@@ -490,12 +498,16 @@ class TermIndex:
         The difference between the best one and 0 is `LETTERS`. A document counts a group of letters once
         for each of its terms.
         """
+        if not slots:
+            return
         asked = frozenset[str]().union(*map(grams, chain.from_iterable(query.wanted)))
         counts, lengths = dict[int, Counter[str]](), dict[int, int]()
         for slot in slots:
-            own = [grams(term) for term in self._lists.own(slot) if is_compared(term)]
-            counts[slot] = Counter(chain.from_iterable(map(asked.intersection, own)))
-            lengths[slot] = sum(map(len, own))
+            terms = self._lists.own(slot) if self._everywhere is None else self._own[slot]
+            own = [term for term in terms if is_compared(term)]
+            telling = (asked & grams(term) for term in own if term not in FUNCTION_WORDS)
+            counts[slot] = Counter(chain.from_iterable(telling))
+            lengths[slot] = sum(len(grams(term)) for term in own)
         size, names = len(slots), list(asked)
         if is_filtered:  # other documents must not affect the scores
             holders = [sum(gram in each for each in counts.values()) for gram in names]
@@ -529,6 +541,7 @@ class TermIndex:
         size, holders = len(vocabulary), np.array([len(row) for row in rows])
         has = np.zeros((len(vocabulary.sizes), len(asked)), np.uint8)
         has[np.concatenate(rows), np.repeat(np.arange(len(asked)), holders)] = 1
+        has[vocabulary.functional] = 0
         own, each = np.concatenate([*owns.values()]), [len(own) for own in owns.values()]
         starts = np.cumsum([0, *each[:-1]])
         counts = np.add.reduceat(has[own], starts, dtype=np.uint16)

@@ -46,7 +46,7 @@ def grams(term: str) -> frozenset[str]:
 
 def folded(word: str) -> str:
     """Return a word in letters that its other spellings have, too."""
-    return word if word.isascii() else plain_letters(word).translate(_LATIN)
+    return word.casefold() if word.isascii() else plain_letters(word).translate(_LATIN)
 
 
 class Vocabulary:
@@ -60,19 +60,22 @@ class Vocabulary:
         self._terms = terms
         self.sizes = bytearray()
         """The number of groups of letters of each term; 0 for a term that is not compared."""
+        self.functional: list[int] = []
+        """The numbers of function words, which say nothing of a document."""
         self._new: dict[str, list[int]] = {}
         """The numbers of terms by group of letters, of those that are not in the table."""
         self._table: _Table | None = None
         self._count = 0
         """The number of terms that are compared."""
-        self._gone: dict[int, str] = {}
-        """The terms that are no longer in any document, until the next search."""
+        self._gone: dict[int, frozenset[str]] = {}
+        """The groups of letters of terms that are no longer in any document, until the next search."""
         self._known: dict[str, dict[str, float]] = {}
         """The similar terms of words, until a term is added or removed."""
 
     def drop(self, number: int) -> None:
         """Remove a term; then its string may be replaced."""
-        self._gone[number] = self._terms[number]
+        if number < len(self.sizes) and self.sizes[number]:
+            self._gone[number] = grams(self._terms[number])
 
     def __len__(self) -> int:
         """Return the number of terms that are compared."""
@@ -92,7 +95,10 @@ class Vocabulary:
                 self._known[word] = self._similar(word)
             for term, share in self._known[word].items():
                 found[term] = max(share, found.get(term, 0.0))
-        return {term: share for term, share in found.items() if term not in words}
+        # "the" has half of the letters of "theme", and nearly every text has it: a word that the index
+        # has is no other spelling of a function word.
+        left = FUNCTION_WORDS.union(words) if any(word in found for word in words) else words
+        return {term: share for term, share in found.items() if term not in left}
 
     def _similar(self, word: str) -> dict[str, float]:
         asked = grams(word)
@@ -121,16 +127,16 @@ class Vocabulary:
 
     def _follow(self) -> None:
         """Take the terms that were added and removed."""
-        start, end = len(self.sizes), len(self._terms)
+        start = before = len(self.sizes)
+        end = len(self._terms)
         if start == end and not self._gone:
             return
         self._known.clear()
-        for number, term in self._gone.items():
-            if number < start and self.sizes[number]:
-                self.sizes[number] = 0
-                for gram in grams(term):
-                    if number in (row := self._new.get(gram, [])):
-                        row.remove(number)
+        for number, own in self._gone.items():
+            self.sizes[number] = 0
+            for gram in own:
+                if number in (row := self._new.get(gram, [])):
+                    row.remove(number)
         if self._table is not None:
             self._table.drop(self._gone)
         self._gone.clear()
@@ -142,16 +148,18 @@ class Vocabulary:
             self.sizes, start = self._table.sizes(), end
         for number in range(start, end):
             term = self._terms[number]
-            own = grams(term) if is_compared(term) else ()
-            self.sizes.append(len(own))
-            for gram in own:
+            groups = grams(term) if is_compared(term) else ()
+            self.sizes.append(len(groups))
+            for gram in groups:
                 self._new.setdefault(gram, []).append(number)
         self._count = end - self.sizes.count(0)
+        known = enumerate(self._terms[before:end], before)
+        self.functional += [number for number, term in known if term in FUNCTION_WORDS]
 
 
 def is_compared(term: str) -> bool:
-    """Whether a term is compared: no number, no function word, and not one or two characters."""
-    return len(term) > 2 and not term.isdecimal() and term not in FUNCTION_WORDS
+    """Whether a term is compared: not a number, and not one or two characters."""
+    return len(term) > 2 and not term.isdecimal()
 
 
 class _Table:

@@ -41,7 +41,7 @@ from factmem.recall._ranking import USUAL
 from factmem.recall.match import Match, RecallQuery
 
 _CANDIDATES = 200
-"""The candidates of each place. They have .99 of the first matches of a search of all facts on questions
+"""The candidates of all places. They have .99 of the first matches of a search of all facts on questions
 of words that hundreds of facts have; 100 have .96."""
 
 _PER_MATCH = 3

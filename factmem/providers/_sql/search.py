@@ -1,14 +1,17 @@
 """StoredSearch: candidates for a question, from the index in the database. Every method blocks.
 
-A search returns some 200 candidates of each place, by words and by vectors each, and statistics of all
+A search returns some 200 candidates of all places together, by words and by vectors each, and statistics of all
 its items, with which the ranking in memory scores them.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from heapq import nlargest
 from logging import getLogger
 from math import log
-from typing import Any, TypeVar
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeVar
 
 from factmem.errors import StorageError
 from factmem.ledger.resolution import seen_together
@@ -146,6 +149,14 @@ def is_inside(wanted: RecallFilter, item: StoredItem) -> bool:
     )
 
 
+class _Chosen(NamedTuple):
+    """The best items of a place."""
+
+    letters: Letters
+    holders: Mapping[str, int]
+    items: list[int]
+
+
 def _holders(session: Session, state: State, terms: Iterable[str]) -> dict[str, int]:
     """Return how many items have each term."""
     names = {written(term): term for term in terms}
@@ -269,11 +280,10 @@ class StoredSearch:
         meaning = self._words.meaning(session, keys, question)
         candidates, statistics = list[SearchCandidate](), dict[Identity, PlaceStatistics]()
         lacking = set[Identity]()
+        keywords, chosen = list[str](), self._best(session, states, question)
         for identity, state in states.items():
             key, search = reader.key(identity), state.search
-            letters, weights = self._widened(session, state, question)
-            holders = _holders(session, state, weights)
-            best = self._best(session, state, holders, weights, question)
+            letters, holders, best = chosen[identity]
             beside, given = sql.among(_BESIDE, best[:_MOST_NEAR])
             found = loaded(session, key, search, beside, [search, *given]) if best else {}
             cosines, more = dict[int, tuple[float, float]](), tuple[Any, ...]()
@@ -289,6 +299,7 @@ class StoredSearch:
                 if is_inside(question.filter, each):
                     near = cosines.get(item, (None, None))
                     candidates.append(SearchCandidate(identity, item, partial(_load, each), *near))
+                    keywords.append(each.keyword)
             statistics[identity] = PlaceStatistics(
                 state.size,
                 state.length,
@@ -296,7 +307,8 @@ class StoredSearch:
                 letters,
                 *more,  # pyright: ignore[reportArgumentType]
             )
-        others = list(self._others(session, reader, places, states, candidates))
+        named = [*zip(candidates, keywords, strict=True)] if len(states) > 1 else []
+        others = list(self._others(session, reader, places, states, named))
         is_near = meaning is not None and any(each.cosine is not None for each in candidates)
         return SearchAnswer(candidates, statistics, others, is_near, frozenset(lacking))
 
@@ -317,51 +329,65 @@ class StoredSearch:
         return letters, weights | {term: 1.0 for word in question.words for term in word}
 
     def _best(
-        self,
-        session: Session,
-        state: State,
-        holders: Mapping[str, int],
-        weights: Mapping[str, float],
-        question: SearchQuestion,
-    ) -> list[int]:
-        """Return the best items by words, best first, and then those by similar words.
+        self, session: Session, states: Mapping[Identity, State], question: SearchQuestion
+    ) -> dict[Identity, _Chosen]:
+        """Return the best items of each place by words, best first, and then those by similar words.
 
-        Apart, because a few similar words in one item must not outweigh the words themselves.
+        Apart, because a few similar words in one item must not outweigh the words themselves. The places
+        share one limit, as statistics of all of them together make their scores comparable.
         """
-        own = {term: few for term, few in holders.items() if weights[term] == 1.0}
-        near = {term: few for term, few in holders.items() if weights[term] < 1.0}
-        limit = question.limit
-        best = self._ranked(session, state, own, weights, question, limit=limit)
-        more = self._ranked(session, state, near, weights, question, limit=limit // 2)
-        return list(dict.fromkeys([*best, *more]))
+        letters, weights = dict[Identity, Letters](), dict[str, float]()
+        for identity, state in states.items():
+            letters[identity], found = self._widened(session, state, question)
+            weights |= found
+        holders = {each: _holders(session, state, weights) for each, state in states.items()}
+        size, total = sum(each.size for each in states.values()), Counter[str]()
+        for each in holders.values():
+            total.update(each)
+        idf = {
+            term: weights[term] * log(1 + (size - few + 0.5) / (few + 0.5))
+            for term, few in total.items()
+        }
+        best = {identity: dict[int, None]() for identity in states}
+        for is_own, limit in ((True, question.limit), (False, question.limit // 2)):
+            terms = {term: of for term, of in idf.items() if (weights[term] == 1.0) == is_own}
+            rows = [
+                (score, identity, item)
+                for identity, state in states.items()
+                for item, score in self._ranked(
+                    session, state, holders[identity], terms, question, limit=limit
+                )
+            ]
+            for _, identity, item in nlargest(limit, rows, key=itemgetter(0)):
+                best[identity][item] = None
+        return {each: _Chosen(letters[each], holders[each], [*best[each]]) for each in states}
 
     def _ranked(
         self,
         session: Session,
         state: State,
         holders: Mapping[str, int],
-        weights: Mapping[str, float],
+        idf: Mapping[str, float],
         question: SearchQuestion,
         *,
         limit: int,
-    ) -> list[int]:
-        """Return the best items by the sum of the weights of their terms, best first."""
+    ) -> list[Row]:
+        """Return the best items with the sum of the weights of their terms, best first."""
         marks, parts, given, hits = marks_in(question.filter), list[str](), list[object](), 0
-        for term in sorted(filter(holders.get, holders), key=holders.__getitem__)[:_MOST_WORDS]:
+        for term in sorted(filter(holders.get, idf), key=holders.__getitem__)[:_MOST_WORDS]:
             hits += holders[term]
             if parts and hits > _MOST_HITS:
                 break
-            weight = log(1 + (state.size - holders[term] + 0.5) / (holders[term] + 0.5))
             parts.append(self._words.holding(session, state.search))
             asked = self._words.asked(state.search, [written(term), *marks])
-            given += [max(weight * weights[term], 1e-6), asked]
+            given += [max(idf[term], 1e-6), asked]
         if not parts:
             return []
         inside, inner = conditions(question.filter)
         if inside:
             inside, inner = f"{_INSIDE} {inside}", [state.search, *inner]
         statement = _BEST.format(parts=" UNION ALL ".join(parts), inside=inside)
-        return [row[0] for row in session.rows(statement, [*given, *inner, limit])]
+        return session.rows(statement, [*given, *inner, limit])
 
     def _others(
         self,
@@ -369,13 +395,12 @@ class StoredSearch:
         reader: PlaceReader,
         places: Sequence[Place],
         states: Mapping[Identity, State],
-        candidates: Sequence[SearchCandidate],
+        candidates: Sequence[tuple[SearchCandidate, str]],
     ) -> Iterator[SearchCandidate]:
-        """Yield the facts of other places that may take precedence over candidates."""
+        """Yield the facts of other places that may take precedence over candidates of some keywords."""
         together, asked = seen_together(places), dict[tuple[Identity, str], None]()
-        held = {(each.identity, each.item) for each in candidates}
-        for each in candidates if len(states) > 1 else ():
-            keyword = each.load({}).concept.keyword
+        held = {(each.identity, each.item) for each, _ in candidates}
+        for each, keyword in candidates:
             asked |= {(at, keyword): None for at in together[each.identity] if at in states}
         for identity, keyword in asked:
             given = [topic_of(keyword), _MOST_OTHERS]
@@ -393,12 +418,12 @@ class StoredSearch:
     ) -> TurnCandidates:
         chats = dict[Identity, list[ChangedConversation]]()
         statistics = dict[Identity, PlaceStatistics]()
+        chosen = self._best(session, states, question)
         for identity, state in states.items():
-            letters, weights = self._widened(session, state, question)
-            holders = _holders(session, state, weights)
+            letters, holders, best = chosen[identity]
             statistics[identity] = PlaceStatistics(state.size, state.length, holders, letters)
             lines = dict[bytes, dict[int, Row]]()
-            for items in parts_of(self._best(session, state, holders, weights, question)):
+            for items in parts_of(best):
                 query, given = sql.among(_READ_TURNS, items)
                 for key, *row in session.rows(query, [state.search, *given]):
                     lines.setdefault(bytes(key), {})[row[0]] = tuple(row)

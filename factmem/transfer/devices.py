@@ -282,6 +282,8 @@ class _Sync:
     ) -> SyncReport:
         """Read what others have written, then write what nobody has."""
         known = self._known
+        if not self._text and not is_dry:  # a kill must not leave files of a forgotten device
+            await run_sync(self._save)
         listed, others = await run_sync(self._files.listed)
         self._problems += [f"{name!r} has the name of no device's file" for name in others]
         await run_sync(self._check_files, listed)
@@ -291,7 +293,7 @@ class _Sync:
             await run_sync(self._files.remove_drafts, known.device)
             await self._receive(listed, progress)
         # What only files had that are gone now is published by this device.
-        self._again = {name for name, gone in self._gone.items() if not gone <= known.theirs(name)}
+        self._again |= {n for n, gone in self._gone.items() if not gone <= known.theirs(n)}
         if self._taken or self._again:
             await self._look(is_dry=is_dry)
         await self._publish(is_dry=is_dry)
@@ -309,6 +311,11 @@ class _Sync:
         if count := 0 if is_rekeyed else len(known.own) - len(whole):
             self._problems.append(
                 f"{count} files of this device were missing or changed: they are written again"
+            )
+        if strange and not is_rekeyed:
+            self._problems.append(
+                f"{len(strange)} files of this device are older ones, or of a sync that was killed: "
+                f"they are removed"
             )
         self._is_fold = len(whole) < len(known.own) or bool(strange)
         known.own |= whole
@@ -338,7 +345,7 @@ class _Sync:
                 continue
             mine = sent.get(name, _Sent(_identity(name)))
             count, last = taken.get(name, (0, ""))
-            if count and is_extended(before, state, count):
+            if count and name not in self._again and is_extended(before, state, count):
                 # Nobody else has added anything since the last look: all of it is in other files.
                 if (known := self._present.get(name)) is None:
                     sent[name] = mine._replace(last=last, state=state)
@@ -453,6 +460,8 @@ class _Sync:
             known.read.setdefault(file.device, {})[file.name] = found
             self._is_news |= is_news
             last = known.latest.get(file.device)
+            if last is not None and file.serial < last[0] and file.name not in last[1]:
+                self._problems.append(f"{file.name!r} is late, or an older one that was put back")
             if last is None or last[0] <= file.serial:
                 known.latest[file.device] = file.serial, list(header.files), header.written_at
             seen = header.seen.get(known.device, 0)
@@ -485,7 +494,7 @@ class _Sync:
         if not is_wanted or at <= known.erased.get(name, ("", ""))[1]:
             return False
         known.erased[name] = identity, at, self._now
-        self._taken.setdefault(name, (0, ""))
+        self._again.add(name)
         subject, scope = place.subject, place.scope
         if any(entry["at"] <= at for entry in await self._store.entries(subject, scope)):
             # Not `erase`: it would also refuse what other devices have recorded since.
@@ -506,6 +515,7 @@ class _Sync:
         at = "" if erased_at is None else stamp(erased_at)
         if at > known.erased.get(name, ("", ""))[1]:
             known.erased[name] = place.identity, at, self._now
+            self._again.add(name)
             self._is_news = True
 
     async def _publish(self, *, is_dry: bool) -> None:

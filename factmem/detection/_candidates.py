@@ -30,14 +30,14 @@ from factmem.detection._evidence import (
     is_telling,
     states,
 )
-from factmem.detection._items import Item, as_item
+from factmem.detection._items import STATED, UNSTATED, Item, as_item
 from factmem.detection.report import DetectionRequest, Doubt, Refusal, RejectedItem, RejectionReason
 from factmem.models._values import Canonical, normalized
 from factmem.models.facts import MAX_BEFORE, AnyConcept, Concept, FactSource, FactType, SourceKind
 from factmem.models.places import MemoryScopeType, Place
 from factmem.models.when import When
 from factmem.prompt._near_quotes import near_span
-from factmem.prompt._transcript import FoldedText, SaidMessage, find_quote, has_negation
+from factmem.prompt._transcript import FoldedText, SaidMessage, find_quote
 
 MAX_DESCRIPTION = 300
 """The longest description of a made-up concept, in characters."""
@@ -108,6 +108,7 @@ class _Citation:
     message: SaidMessage
     span: tuple[int, int]
     quote: str
+    sentence: Sentence
     near_to: str = ""
     """The quote of the model, if the message's words are only near to it."""
     is_literal: bool = True
@@ -131,7 +132,9 @@ class Rules:
         self._keywords = Keywords((*self._declared.values(), *self._concepts.values()))
         self._given = dict.fromkeys(self._concepts)
         self._asked_for = asks_for_secrets(self._declared.values())
-        self._digests = message_digests(transcript.messages, request.conversation)
+        self.digests: Mapping[int, str] = message_digests(transcript.messages, request.conversation)
+        """The digest of each message by its number."""
+        self._names = " ".join(transcript.own_names)
         self._prose: dict[int, Prose] = {}
         self._model = model
 
@@ -148,31 +151,22 @@ class Rules:
             return RejectedItem(position, refusal.reason, refusal.detail, raw)
         self._concepts.setdefault(concept.keyword, concept)  # for later items of the answer
         self._keywords.add(concept.keyword)
-        message = citation.message
-        plain = self._transcript.text(message.number).plain
-        sentence = Sentence.around(plain, citation.span)
-        since, until = stated_period(
-            {} if item.is_retraction else item.fields,
-            sentence[:3],
-            message.said_at,
-            is_event=concept.fact_type is FactType.MULTIPLE,
-        )
-        at_all = self._doubts(item, concept, citation, sentence)
+        message, sentence = citation.message, citation.sentence
+        is_event = concept.fact_type is FactType.MULTIPLE
+        dated = {} if item.is_retraction else item.fields
+        since, until = stated_period(dated, sentence[:3], message.said_at, is_event=is_event)
+        at_all = self._doubts(item, concept, citation)
         if since or until:
             at_all.discard(Doubt.CUT)  # the time that the quote leaves out is read
         if is_of_another:
             at_all.add(Doubt.MODEL)
         candidates: list[Candidate] = []
         for key, each in values.items():
-            found = set(at_all)
-            if not item.is_retraction:
-                found |= self._doubts_about(concept, text_of(key), citation, sentence)
-                is_said = item.is_stated and not citation.near_to
-                if not is_said and sentence.denies(text_of(key), concept.description):
-                    found.add(Doubt.NEGATION)
             followed = self._doubts_to_follow(text_of(key), citation)
-            if concept.keyword in self.request.followed:
-                found |= followed
+            is_instruction = concept.keyword in self.request.followed
+            found = at_all | (followed if is_instruction else set())
+            if not item.is_retraction:
+                found |= self._doubts_about(concept, text_of(key), item, citation)
             candidates.append(
                 Candidate(
                     position,
@@ -188,8 +182,8 @@ class Rules:
                     is_declared=concept.keyword in self._declared,
                     replaces=item.is_replacement,
                     doubts=tuple(doubt for doubt in Doubt if doubt in found),
-                    digest=self._digests[message.number],
-                    is_instruction=concept.keyword in self.request.followed,
+                    digest=self.digests[message.number],
+                    is_instruction=is_instruction,
                     as_instruction=tuple(doubt for doubt in Doubt if doubt in at_all | followed),
                     since=since,
                     until=until,
@@ -197,30 +191,19 @@ class Rules:
             )
         return candidates
 
-    @property
-    def digests(self) -> Mapping[int, str]:
-        """The digest of each message by its number."""
-        return self._digests
-
-    def _doubts(
-        self, item: Item, concept: AnyConcept, citation: _Citation, sentence: Sentence
-    ) -> set[Doubt]:
+    def _doubts(self, item: Item, concept: AnyConcept, citation: _Citation) -> set[Doubt]:
         """Return the doubts about an item that hold for each of its values."""
-        found: set[Doubt] = set()
-        if citation.near_to:
-            found.add(Doubt.NEAR)
-        if item.is_unstated:
+        found = {Doubt.NEAR} if citation.near_to else set[Doubt]()
+        if item.said_as in UNSTATED:
             found.add(Doubt.MODEL)
-        number = citation.message.number
         if concept.keyword in self.request.followed:
             return found  # whether it is the user's own request decides `_is_own`
+        number, value = citation.message.number, item.fields["value"]
         is_user = citation.message.kind is SourceKind.USER and self.request.is_about_user
-        if is_user and not citation.is_literal:
-            value, names = item.fields["value"], " ".join(self._transcript.own_names)
-            topic = f"{concept.keyword.replace('-', ' ')} {concept.description}"
-            if sentence.leaves_out(f"{topic} {value} {names}"):
-                found.add(Doubt.CUT)
-        if sentence.is_question():
+        known = f"{_topic(concept)} {concept.description} {value} {self._names}"
+        if is_user and not citation.is_literal and citation.sentence.leaves_out(known):
+            found.add(Doubt.CUT)
+        if citation.sentence.is_question():
             found.add(Doubt.QUESTION)
         if is_quoted(self._transcript.text(number).plain, citation.span):
             found.add(Doubt.QUOTATION)
@@ -229,25 +212,23 @@ class Rules:
         return found
 
     def _doubts_about(
-        self, concept: AnyConcept, value: str, citation: _Citation, sentence: Sentence
+        self, concept: AnyConcept, value: str, item: Item, citation: _Citation
     ) -> set[Doubt]:
         """Return the doubts about one value."""
-        found: set[Doubt] = set()
+        found, sentence = set[Doubt](), citation.sentence
         number, is_declared = citation.message.number, concept.keyword in self._declared
-        before, said = self._transcript.before(number), citation.message.said_at.date()
         is_followed = concept.keyword in self.request.followed
         if not is_followed and (concept.codec.is_plain_text or not is_declared):
-            examples = concept.description if is_declared else ""
+            before, said = self._transcript.before(number), citation.message.said_at.date()
             plain, (start, end) = self._transcript.text(number).plain, citation.span
             beside = plain[max(start - _BESIDE, 0) : end + _BESIDE]
-            about = f"{concept.keyword.replace('-', ' ')} {examples}"
-            is_stated = states(value, sentence, said, beside=beside, before=before, about=about)
-            if not is_stated:
+            about = f"{_topic(concept)} {concept.description if is_declared else ''}"
+            if not states(value, sentence, said, beside=beside, before=before, about=about):
                 found.add(Doubt.VALUE)
-            shown = f"{plain}\n{before}"
-            if not has_its_numbers(value, sentence, shown, said):
+            if not has_its_numbers(value, sentence, f"{plain}\n{before}", said):
                 found.add(Doubt.NUMBER)
-        if sentence.is_cut_from_negation() and not has_negation(value):
+        is_said = item.said_as == STATED and not citation.near_to
+        if sentence.denies(value, concept.description, is_said=is_said):
             found.add(Doubt.NEGATION)
         return found
 
@@ -383,16 +364,15 @@ class Rules:
         if message is None:
             raise self._unknown(number)
         near_to = "" if span is not None and not item.is_quote_repaired else given
+        text = self._transcript.text(message.number)
         if span is None:
-            span = self._near(message, given)
-        plain = self._transcript.text(message.number).plain
-        if near_to and any(added_words(text_of(key), near_to, plain) for key in values):
+            span = self._transcript.part_span(message.number, given) or near_span(text, given)
+        if near_to and any(added_words(text_of(key), near_to, text.plain) for key in values):
             span = None  # what the quote adds is the value
         if span is None:
             has_none = f"message {message.number} does not have its quote"
             detail = has_none if given.strip() else "it has no quote"
             raise Refusal(RejectionReason.QUOTE_NOT_FOUND, detail)
-        text = self._transcript.text(message.number)
         given = text.plain[slice(*span)] if near_to else given
         if not any(is_telling(given, text, text_of(key)) for key in values):
             detail = "its quote is one short word that does not hold the value"
@@ -402,13 +382,8 @@ class Rules:
             raise Refusal(RejectionReason.UNTRUSTED_MESSAGE, detail)
         copied = given.strip(" \"'").removesuffix(".")
         is_literal = not near_to and (copied in message.text or copied in text.plain)
-        return _Citation(message, span, given.strip(), near_to, is_literal)
-
-    def _near(self, message: SaidMessage, quote: str) -> tuple[int, int] | None:
-        """Return the words of a message that an inexact quote means, or its part of a quote."""
-        if (span := self._transcript.part_span(message.number, quote)) is not None:
-            return span
-        return near_span(self._transcript.text(message.number), quote)
+        sentence = Sentence.around(text.plain, span)
+        return _Citation(message, span, given.strip(), sentence, near_to, is_literal)
 
     def _unknown(self, number: int | None) -> Refusal:
         why_not = None if number is None else self._transcript.why_not(number)
@@ -427,7 +402,7 @@ class Rules:
     ) -> None:
         words = [text_of(key) for key in values]
         plain = self._transcript.text(citation.message.number).plain
-        stated = citation.quote, Sentence.around(plain, citation.span).text
+        stated = citation.quote, citation.sentence.text
         if is_retraction:
             sentence = plain[max(citation.span[0] - 40, 0) : citation.span[1] + 40]
             if not ends(sentence, (concept.keyword, concept.description, *words)):
@@ -450,6 +425,10 @@ class Rules:
         before = before[-MAX_BEFORE:].strip()
         conversation = self.request.conversation
         return FactSource(kind, conversation, message.number, quote, self._model, before or None)
+
+
+def _topic(concept: AnyConcept) -> str:
+    return concept.keyword.replace("-", " ")
 
 
 def _importance(raw: JsonValue) -> float:

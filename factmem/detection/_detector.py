@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC
 
 from pydantic import JsonValue
-from typing_extensions import TypeForm
+from typing_extensions import TypeForm, TypeVar
 
 from factmem._concurrency.per_loop import Workers
 from factmem.detection._candidates import Rules
@@ -28,11 +28,13 @@ from factmem.llm.base import ChatModel, Message
 from factmem.models.actors import acting_unless_named
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity, Place
-from factmem.prompt._transcript import SaidMessage, Transcript
+from factmem.prompt._transcript import SaidMessage
 from factmem.providers._reader import FactReader
 from factmem.providers.results import Learned, Moment, RetractedFact
 from factmem.providers.store import FactStore, is_complete
 from factmem.usage import Usage
+
+T = TypeVar("T")
 
 PIECE_TOKENS = 6_000
 """The most tokens of messages in one call: a longer chat is read in several pieces."""
@@ -101,13 +103,14 @@ class FactDetector:
         answers = _Answers(found, rules)
         current = CurrentValues(found)
         try:
-            for piece in await self._pieces(request.transcript):
+            size = sum(len(each.text) for each in transcript.messages)
+            for piece in await self._run(size, lambda: transcript.pieces(PIECE_TOKENS)):
                 await self._read_piece(chat_model, request, piece, answers)
             synonyms = await self._synonyms_in(answers, request)
             read = answers.read
             read.candidates, joined = join_keywords(read.candidates, rules, synonyms, current)
             earlier = await self._earlier(request, answers)
-            if request.verify is not None:
+            if request.is_verified:
                 new = new_items(read, current, earlier)
                 read, usage = await verified(read, new, request.transcript, chat_model)
                 answers.usage += usage
@@ -141,11 +144,9 @@ class FactDetector:
         digests = answers.rules.digests.values()
         return EarlierStatements(entries, digests, request.transcript.first)
 
-    async def _pieces(self, transcript: Transcript) -> list[list[SaidMessage]]:
-        is_much = sum(len(each.text) for each in transcript.messages) > _MUCH_TEXT
-        if not is_much:
-            return transcript.pieces(PIECE_TOKENS)
-        return await self._workers.run(lambda: transcript.pieces(PIECE_TOKENS))
+    async def _run(self, size: int, work: Callable[[], T]) -> T:
+        """Return the result of work with so many characters of text."""
+        return await self._workers.run(work) if size > _MUCH_TEXT else work()
 
     async def moments(self, places: Sequence[Place]) -> dict[Identity, Moment]:
         """Return the present moment of each place; facts of places erased later are not saved."""
@@ -176,26 +177,15 @@ class FactDetector:
             if not each.is_retraction
         ]
         zone = piece[-1].said_at.tzinfo or UTC
-        is_much = len(text) > _MUCH_TEXT
 
         def ask() -> tuple[list[Message], TypeForm[DetectedFacts]]:
-            offered = offered_concepts(
-                request.declared,
-                [*answers.found, *earlier],
-                text,
-                zone,
-                with_place=len(request.places) > 1,
-            )
+            known, with_place = [*answers.found, *earlier], len(request.places) > 1
+            offered = offered_concepts(request.declared, known, text, zone, with_place=with_place)
             return detection_question(request, piece, offered)
 
-        question = await self._workers.run(ask) if is_much else ask()
-        items = await _ask(chat_model, question, answers)
-        first = answers.count
-
-        def read() -> ReadItems:
-            return read_items(items, answers.rules, first=first)
-
-        more = await self._workers.run(read) if is_much or len(items) > 100 else read()
+        items = await _ask(chat_model, await self._run(len(text), ask), answers)
+        size, first = len(text) + 200 * len(items), answers.count
+        more = await self._run(size, lambda: read_items(items, answers.rules, first=first))
         answers.read.candidates += more.candidates
         answers.read.rejected += more.rejected
         answers.count += len(items)

@@ -78,17 +78,25 @@ class Sentence(NamedTuple):
         rest = self.after.removesuffix(self.closing)
         return _CLAUSE_END.search(rest) is None
 
-    def denies(self, value: str, about: str) -> bool:
-        """Whether the clause of a value in the quote is negated, and the value is not.
+    def denies(self, value: str, about: str, *, is_said: bool) -> bool:
+        """Whether the clause of a value is negated and the value is not.
+
+        The quote may stop directly before or after the negation of its clause, or have it.
 
         Args:
             value: The words of the value.
             about: The description of its concept: "What the user does not eat" needs no second "not".
+            is_said: Whether the model says that it is stated: "olives" for "I don't like olives".
         """
-        if has_negation(value) or has_negation(about):
+        if has_negation(value):
             return False
-        clauses = _CLAUSE_END.split(self.quote)
-        return any(has_negation(each) and has_common_word(value, each) for each in clauses)
+        if has_negation(self.quote):
+            clauses = [each for each in _CLAUSE_END.split(self.quote) if has_negation(each)]
+            is_meant = not is_said and not has_negation(about)
+            return is_meant and any(has_common_word(value, each) for each in clauses)
+        before = _CLAUSE_END.split(self.before)[-1].split()[-3:]
+        after = _CLAUSE_END.split(self.after)[0].split()[:1]
+        return has_negation(" ".join(before)) or has_negation(" ".join(after))
 
     def leaves_out(self, about: str) -> bool:
         """Whether the quote leaves out words of its clause, which may say who, whether or when.
@@ -104,14 +112,6 @@ class Sentence(NamedTuple):
             return True
         words = (word for word in re.findall(r"[^\W_]+", before) if len(word) >= _HEAD_LETTERS)
         return any(stems(word) and not has_common_word(word, about) for word in words)
-
-    def is_cut_from_negation(self) -> bool:
-        """Whether the quote stops directly before or after the negation of its clause."""
-        if has_negation(self.quote):
-            return False
-        before = _CLAUSE_END.split(self.before)[-1].split()[-3:]
-        after = _CLAUSE_END.split(self.after)[0].split()[:1]
-        return has_negation(" ".join(before)) or has_negation(" ".join(after))
 
 
 def states(

@@ -71,16 +71,10 @@ class Item:
         return self.action == "replace"
 
     @property
-    def is_stated(self) -> bool:
-        """Whether the model says that the message states it, about the subject."""
+    def said_as(self) -> str:
+        """What the model says that the message does with it; see `STATED` and `UNSTATED`."""
         said_as = self.fields.get("said_as")
-        return isinstance(said_as, str) and said_as.strip().casefold() == STATED
-
-    @property
-    def is_unstated(self) -> bool:
-        """Whether the model says that the message does not state it, or of another person."""
-        said_as = self.fields.get("said_as")
-        return isinstance(said_as, str) and said_as.strip().casefold() in UNSTATED
+        return said_as.strip().casefold() if isinstance(said_as, str) else ""
 
 
 def as_item(raw: JsonValue) -> Item:

@@ -306,8 +306,7 @@ def _judge_retraction(
     placed, value = found
     concept, said_at = placed.fact.concept, candidate.said_at
     retraction = Retraction(placed.place, concept, value, said_at, candidate.source)
-    old = placed.fact.concept
-    ended = (topic_of(candidate), canonical(old.codec.dump(value, old.keyword)))
+    ended = (topic_of(candidate), canonical(concept.codec.dump(value, concept.keyword)))
     if not can_forget:
         verdict.report.rejected.append(refused(candidate, RejectionReason.UNSUPPORTED))
     elif ended in verdict.ended:

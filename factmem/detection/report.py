@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from enum import StrEnum
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal
 
 from pydantic import JsonValue
 
@@ -197,10 +197,6 @@ class DetectionReport(Displayed):
     whose they are: `Detection(speaker={"Sam Lee": "u1"})`."""
 
 
-Verify: TypeAlias = Literal["new"]
-"""What a second call checks: the values that are new."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detection:
     """How facts are detected, for a memory, an installation, runs or a single call.
@@ -220,7 +216,7 @@ class Detection:
     speaker: str | Mapping[str, str] | None = None
     """The `name` of the user who may be cited; or whose a name is: `{"Sam Lee": "u1"}` maps names,
     mail addresses and ids of messages to entities. By default the entity of a subject is its name."""
-    verify: Verify | None = None
+    verify: Literal["new"] | None = None
     """"new" lets a second call check the new values of an answer: it keeps, proposes or drops each.
     One call for 40 values; about 400 tokens with its schema, the cited messages, and 50 a value."""
     zone: tzinfo | str | None = None
@@ -242,10 +238,8 @@ class Detection:
             object.__setattr__(self, "zone", zone_named(self.zone))
         elif self.zone is not None:
             expect(self.zone, tzinfo, "zone", "zone='Asia/Seoul'")
-        words = get_args(Verify)
-        example = "verify='new'"
-        if self.verify is not None and expect(self.verify, str, "verify", example) not in words:
-            raise InputValueError(f"verify must be {' or '.join(map(repr, words))}, or None")
+        if self.verify is not None and expect(self.verify, str, "verify", "verify='new'") != "new":
+            raise InputValueError("verify must be 'new', or None")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,7 +262,7 @@ class DetectionRequest:
     """Whether only what users say about the subjects is a fact."""
     dry_run: bool = False
     """Whether the result is only reported and nothing is written."""
-    verify: Verify | None = None
-    """What a second call checks."""
+    is_verified: bool = False
+    """Whether a second call checks the new values."""
     moments: Mapping[Identity, Moment] = field(default_factory=dict[Identity, Moment])
     """The moments of places before the chat was read; by default the start of the detection."""

@@ -106,7 +106,7 @@ def _request(
         is_closed=wanted.only is not None,
         followed=frozenset(parts.settings.instructions),
         conversation=conversation,
-        verify=wanted.verify,
+        is_verified=wanted.verify is not None,
     )
 
 

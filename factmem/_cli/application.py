@@ -15,8 +15,8 @@ from factmem._cli.reads import overview
 __all__ = ["app"]
 
 _MODULES = (
-    *("changes", "concept_changes", "decisions", "evaluating", "keys"),
-    *("learning", "maintenance", "reads", "serving", "syncing", "timeline", "transfers"),
+    *("changes", "decisions", "evaluating", "keys"),
+    *("maintenance", "reads", "serving", "syncing", "transfers"),
 )
 for _module in _MODULES:
     import_module(f"factmem._cli.{_module}")  # registers its commands

@@ -35,10 +35,9 @@ from factmem._cli.opening import Store
 from factmem._cli.options import GIVEN, Keyword, Limit, Options
 from factmem._cli.output import Answer, Table, print_line, print_table
 from factmem._cli.place_names import PlaceOrAll, PlaceWord, find_place, place_name
-from factmem._cli.readings import Reading, Row, rows_of
-from factmem._cli.records import author, fact_record, value_words
+from factmem._cli.readings import Reading, Row, author, fact_record, rows_of, value_words
+from factmem._cli.reads import change_records, change_table
 from factmem._cli.targets import target_of, typed_value
-from factmem._cli.timeline import change_records, change_table
 from factmem._cli.times import parse_time
 from factmem._text.analysis import words
 from factmem.embedding.base import Embedder

@@ -4,7 +4,8 @@ All three read a `Trace`. `history` shows each effect on one concept as a `Histo
 `changes_of` shows what each entry added, removed, confirmed and proposed. A change is an entry,
 seen by its effects; its id is a digest of what it names, so it stays the same when other history
 is removed, and needs no room in a store. `held_at` answers in valid time: which values held at
-some time, as far as it was known at another.
+some time, as far as it was known at another. `HistorySeries` keeps the histories of the place that
+was asked last.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,9 +13,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
+from anyio.to_thread import run_sync
 
 from factmem.ledger._items import Condition, Item, KeywordItems, name_of, values_of
 from factmem.ledger._presentation import (
@@ -617,3 +619,23 @@ def _chosen(shown: KeywordItems, lives: list[tuple[str, Life]]) -> KeywordItems:
     for key, item in sorted(last.items(), key=lambda each: each[1].number):
         shown.add(key, item)
     return shown
+
+
+_FEW = 1000
+"""The most entries of a history that is made on the event loop, about 4 ms."""
+
+
+class HistorySeries(NamedTuple):
+    """The place whose history was asked for last."""
+
+    identity: Identity | None = None
+    version: str = ""
+    histories: Histories | None = None
+    """Read when a second history of the place is asked for."""
+
+    async def of(self, concept: Concept[Any, Any]) -> History:
+        """Return the history of a concept, of a series that was read."""
+        assert self.histories is not None  # noqa: S101 - see above
+        if self.histories.size(concept) <= _FEW:
+            return self.histories.of(concept)
+        return await run_sync(self.histories.of, concept)

@@ -17,7 +17,7 @@ from factmem.errors import StorageError
 from factmem.ledger._merging import CurrentChange, amended, edited, received
 from factmem.ledger._presentation import found_fact
 from factmem.ledger.entries import Amendment, Edit, Entry, untimed
-from factmem.ledger.history import FactChange, Histories, History, history
+from factmem.ledger.history import FactChange, Histories, History, HistorySeries, history
 from factmem.ledger.ledger import Ledger, Proposal
 from factmem.models._checked import checked_concept, checked_concepts
 from factmem.models.actors import present_actor
@@ -51,7 +51,6 @@ from factmem.providers._backend import (
 )
 from factmem.providers._definitions import Told, begun, checked_told, define, definitions_in
 from factmem.providers._description import described, phrase_of
-from factmem.providers._history_series import HistorySeries
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.results import (
     ErasureReceipt,

@@ -36,8 +36,7 @@ from factmem._cli.browse.places_tree import PlacesTree
 from factmem._cli.browse.session import FOUND, BrowserSession
 from factmem._cli.exits import CommandError, message_of
 from factmem._cli.output import counted
-from factmem._cli.readings import Row
-from factmem._cli.records import value_words
+from factmem._cli.readings import Row, value_words
 from factmem.errors import FactmemError
 from factmem.models._display import shown
 from factmem.models.places import Place

@@ -17,8 +17,7 @@ from textual.widgets import Button, Input, OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
 from factmem._cli.place_names import place_name
-from factmem._cli.readings import Row
-from factmem._cli.records import value_words
+from factmem._cli.readings import Row, value_words
 from factmem._cli.targets import editable
 from factmem.models._display import shown
 

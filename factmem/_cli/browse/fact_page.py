@@ -13,8 +13,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from factmem._cli.place_names import place_name
-from factmem._cli.readings import Row
-from factmem._cli.records import source_words, value_words
+from factmem._cli.readings import Row, source_words, value_words
 from factmem._cli.times import time_words
 from factmem.ledger.history import HistoryAction, HistoryEntry
 from factmem.memory.listing import FactOrigin

@@ -10,8 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import DataTable
 
 from factmem._cli.place_names import place_name
-from factmem._cli.readings import Row
-from factmem._cli.records import speaker, value_words
+from factmem._cli.readings import Row, speaker, value_words
 from factmem._cli.times import ago
 from factmem.models._display import shown
 from factmem.models.facts import FactSource

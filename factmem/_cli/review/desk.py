@@ -9,8 +9,7 @@ from typing import Any
 from anyio.to_thread import run_sync
 
 from factmem._cli.decisions import Desk
-from factmem._cli.readings import Reading, Row
-from factmem._cli.records import value_words
+from factmem._cli.readings import Reading, Row, value_words
 from factmem.errors import StorageError
 from factmem.ledger.history import FactChange
 from factmem.models._values import canonical

@@ -3,21 +3,24 @@
 Each page works without JavaScript. Facts and names are data: templates escape them, and the policy
 of the browser forbids scripts and styles of other origins and inside the page.
 
-Form: what a visitor sent. Door: the address of the page, and the links that let people in.
+The filters of the templates; everything that they insert is escaped. Form: what a visitor sent. Door: the address of the page, and the links that let people in.
 """
 
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from hmac import compare_digest
+from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import anyio
 import uvicorn
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
@@ -26,18 +29,76 @@ from starlette.routing import BaseRoute, Route
 from factmem._cli.exits import CommandError, ExitCode, message_of
 from factmem._cli.opening import Store
 from factmem._cli.options import Options
+from factmem._cli.output import counted
 from factmem._cli.place_names import parse_place, place_name
 from factmem._cli.port_guard import PortGuard, Role, Tokens, Visitor
-from factmem._cli.readings import Row
-from factmem._cli.records import value_words
+from factmem._cli.readings import Row, value_words
 from factmem._cli.review.desk import PageDesk, compared, digest
-from factmem._cli.review.templating import HERE, templates
-from factmem._cli.times import parse_time, time_words
+from factmem._cli.targets import editable
+from factmem._cli.times import ago, parse_time, time_words
 from factmem.embedding.base import Embedder
 from factmem.errors import FactmemError
 from factmem.ledger.history import FactChange
 from factmem.models._display import shown
 from factmem.models.places import Place
+
+HERE: Path = Path(__file__).parent
+"""The folder of the page's files."""
+
+
+def templates() -> Environment:
+    """Return the templates."""
+    filters: dict[str, Callable[..., str]] = {
+        "ago": ago,
+        "counted": counted,
+        "digest": digest,
+        "editable": editable,
+        "name": place_name,
+        "person": _person,
+        "raw": _raw,
+        "time": time_words,
+        "url": _url,
+        "value": _value,
+        "values": value_words,
+        "words": _words,
+    }
+    loader = FileSystemLoader(HERE / "templates")
+    found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    found.finalize = _finalized
+    found.trim_blocks = found.lstrip_blocks = True
+    found.filters.update(filters)
+    return found
+
+
+def _person(place: Place) -> str:
+    """Return the name of a place's entity, or of its subject."""
+    return " / ".join(place.subject.levels) or place.subject.name
+
+
+def _url(place: Place) -> str:
+    return quote(place_name(place))
+
+
+def _value(value: object) -> str:
+    return value_words([value])
+
+
+def _finalized(given: object) -> object:
+    """Escape in texts what would turn or hide others: directions, tags, controls; not line feeds."""
+    if isinstance(given, str) and not isinstance(given, Markup):
+        return "\n".join(map(shown, given.split("\n")))
+    return given
+
+
+def _raw(given: object) -> Markup:
+    """Return what a form sends back: only characters of HTML are escaped."""
+    return escape(given)
+
+
+def _words(params: Mapping[str, object]) -> str:
+    """Return the parameters of an address, without empty ones."""
+    return urlencode({name: value for name, value in params.items() if value})
+
 
 _MOST_BODY = 65_536
 

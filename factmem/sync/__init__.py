@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from factmem._lazy import lazily
 
 if TYPE_CHECKING:
+    from factmem.sync.devices import sync_devices as sync_devices
     from factmem.sync.local_stores import LocalStoreSync as LocalStoreSync
     from factmem.sync.memory import MemorySync as MemorySync
     from factmem.sync.portal import Portal as Portal
@@ -17,6 +18,7 @@ else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
+            "devices": ["sync_devices"],
             "local_stores": ["LocalStoreSync"],
             "memory": ["MemorySync"],
             "portal": ["Portal"],

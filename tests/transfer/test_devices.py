@@ -17,7 +17,9 @@ from factmem.errors import StoreBusyError
 from factmem.ledger.entries import Entry
 from factmem.models.facts import Concept, MultipleFacts, SingleFact
 from factmem.models.places import Place
-from factmem.transfer.devices import key_of_phrase, new_phrase
+from factmem.sync import LocalStoreSync
+from factmem.sync import sync_devices as sync_without_await
+from factmem.transfer.devices import SyncReport, key_of_phrase, new_phrase
 from tests.properties import examples
 from tests.transfer.devices import (
     ALICE,
@@ -391,6 +393,28 @@ async def test_a_killed_sync_loses_and_doubles_nothing(
     first, *others = [await device.entries() for device in world.devices]
     assert kills
     assert all(each == first for each in others)
+
+
+def test_a_program_without_await_syncs(tmp_path: Path) -> None:
+    """It calls the same function, in the loop of its stores."""
+    key, shared = key_of_phrase(new_phrase()), tmp_path / "shared"
+    shared.mkdir()
+    seen: list[tuple[int, int]] = []
+
+    def sync(store: LocalStoreSync, name: str) -> SyncReport:
+        state = tmp_path / f"{name}.sync"
+        return sync_without_await(
+            store, shared, key=key, state=state, progress=lambda *done: seen.append(done)
+        )
+
+    one, other = (LocalFileMemoryProvider(tmp_path / name) for name in ("one", "other"))
+    with LocalStoreSync(one) as first, LocalStoreSync(other) as second:
+        first.save(SingleFact(CITY, "Busan"), ALICE.subject, ALICE.scope)
+        reports = sync(first, "one"), sync(second, "other")
+        (fact,) = second.load(CITY, ALICE.subject, ALICE.scope)
+
+    assert [(each.sent, each.received) for each in reports] == [(1, 0), (0, 1)]
+    assert (fact.value, seen) == ("Busan", [(1, 1)])
 
 
 async def test_only_one_sync_of_a_device_runs(world: World) -> None:

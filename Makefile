@@ -90,6 +90,7 @@ else
 endif
 	$(python) -m tests.storms.erasures --histories $(HISTORIES)
 	$(python) -m tests.storms.web_service --seconds $(WEB_SECONDS)
+	$(python) -m tests.storms.http_service --seconds $(WEB_SECONDS)
 	$(python) -m tests.storms.chats --chats $(CHATS)$(if $(SHORT), --kills 4 --erasures 30, --postgres)
 
 # Small mistakes in the core, each of which the tests of its module must notice.

@@ -52,7 +52,7 @@ class Replacement(FactmemMemory):
     """A memory of one user in a folder, with the signature of CrewAI's `Memory`."""
 
     def __init__(self, **fields: Any) -> None:
-        super().__init__(**fields)
+        super(FactmemMemory, self).__init__(**fields)  # its own refuses: `of` makes one
         if isinstance(fields.get("storage"), str):
             store = LocalFileMemoryProvider(fields["storage"])
             scopes = MemoryScopesProfile(agent="crew")

@@ -6,9 +6,13 @@ from typing import Any
 import pytest
 from anyio.lowlevel import checkpoint
 
+from factmem.agent import Agent
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import MemoryRuns
-from factmem.testing.adapters import AdapterContract, AdapterHost
+from factmem.models.places import MemoryScopesProfile
+from factmem.testing.adapters import USER, AdapterContract, AdapterHost
+from factmem.testing.chat import ScriptedChatModel
+from tests.integrations.killed_workers import KilledWorkers
 
 
 class Loop(AdapterHost):
@@ -31,9 +35,29 @@ class Loop(AdapterHost):
         return str(self.chats)
 
 
-class TestLoop(AdapterContract):
+class TestLoop(KilledWorkers, AdapterContract):
     async def new_host(self, memory: AgentMemory, **options: Any) -> AdapterHost:
         return Loop(memory, **options)
+
+
+class OwnAgent(AdapterHost):
+    """The package's own agent, which knows the conversation of each run."""
+
+    def __init__(self, memory: AgentMemory, **options: Any) -> None:
+        self.model = ScriptedChatModel(*["Ok."] * 100)
+        self.agent = Agent(self.model)
+        scopes = MemoryScopesProfile(product="contract")
+        given: Any = {"provider": memory.store, "scopes": scopes, "subjects": [USER]}
+        self.agent.install(AgentMemory, **given, **options)
+
+    async def say(self, user: str, text: str) -> str:
+        await self.agent.run(text, subjects=[USER.of(user)], conversation=f"chat of {user}")
+        return str(self.model.calls[-1])
+
+
+class TestOwnAgent(KilledWorkers):
+    async def new_host(self, memory: AgentMemory, **options: Any) -> AdapterHost:
+        return OwnAgent(memory, **options)
 
 
 class OneForAll(Loop):

@@ -21,6 +21,7 @@ from factmem.integrations.agent_framework import (
 )
 from factmem.memory.agent_memory import AgentMemory
 from factmem.testing.adapters import AdapterContract, AdapterHost
+from tests.integrations.killed_workers import KilledWorkers
 from tests.world import found_fact, known_values, vim_memory
 
 pytestmark = pytest.mark.anyio
@@ -71,7 +72,7 @@ class Host(AdapterHost):
         return json.dumps([each.to_dict() for each in self.sessions.values()], default=str)
 
 
-class TestInstructions(AdapterContract):
+class TestInstructions(KilledWorkers, AdapterContract):
     placement: Any = "instructions"
 
     async def new_host(self, memory: AgentMemory, **options: Any) -> Host:

@@ -28,6 +28,7 @@ from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.chat_server import calls_tools, says
 from tests.doubles import BreakableProvider
 from tests.integrations.chat_openai import ChatOpenAI
+from tests.integrations.killed_workers import KilledWorkers
 from tests.integrations.model_server import ModelServer, model_server
 from tests.world import USER, vim_memory
 
@@ -379,7 +380,7 @@ class Host(AdapterHost):
 @pytest.mark.skipif(
     not importlib.util.find_spec("deepagents"), reason="make frameworks ONLY=deepagents"
 )
-class TestContract(AdapterContract):
+class TestContract(KilledWorkers, AdapterContract):
     @pytest.fixture(autouse=True)
     async def _server(self) -> Any:
         async with model_server() as self.server:

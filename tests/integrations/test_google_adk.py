@@ -28,6 +28,7 @@ from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.adapters import AdapterContract, AdapterHost
 from factmem.testing.chat import ScriptedChatModel
+from tests.integrations.killed_workers import KilledWorkers
 from tests.world import vim_memory
 
 pytestmark = pytest.mark.anyio
@@ -87,7 +88,7 @@ class Host(AdapterHost):
         await self.service.add_session_to_memory(await self.session(user))
 
 
-class TestFactmemMemoryService(AdapterContract):
+class TestFactmemMemoryService(KilledWorkers, AdapterContract):
     async def new_host(self, memory: AgentMemory, **options: Any) -> Host:
         return Host(FactmemMemoryService(memory, **options))
 

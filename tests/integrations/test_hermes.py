@@ -18,6 +18,7 @@ from plugins.memory import load_memory_provider
 from factmem.integrations.hermes import HermesMemory
 from factmem.memory.agent_memory import AgentMemory
 from factmem.testing.adapters import AdapterContract, AdapterHost
+from tests.integrations.killed_workers import KilledWorkers
 from tests.world import USER, found_fact, known_values, vim_memory
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of Hermes and its packages
@@ -63,7 +64,7 @@ class Host(AdapterHost):
         return sent
 
 
-class TestHermesMemory(AdapterContract):
+class TestHermesMemory(KilledWorkers, AdapterContract):
     async def new_host(self, memory: AgentMemory, **options: Any) -> Host:
         return Host(memory, options)
 

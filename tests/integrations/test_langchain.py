@@ -15,6 +15,7 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.chat_server import calls_tools, says
 from tests.integrations.chat_openai import ChatOpenAI
+from tests.integrations.killed_workers import KilledWorkers
 from tests.integrations.model_server import ModelServer, model_server
 from tests.world import ALICE, EDITOR, found_fact, known_values, vim_memory
 
@@ -184,7 +185,7 @@ class Host(AdapterHost):
         return str([*self.saver.list(None)])
 
 
-class TestContract(AdapterContract):
+class TestContract(KilledWorkers, AdapterContract):
     is_sync = False
     placement: Any = "instructions"
 

@@ -15,6 +15,7 @@ from factmem.errors import UnboundSubjectError
 from factmem.integrations.llama_index import FactmemBlock
 from factmem.memory.agent_memory import AgentMemory
 from factmem.testing.adapters import AdapterContract, AdapterHost
+from tests.integrations.killed_workers import KilledWorkers
 from tests.world import vim_memory
 
 pytestmark = pytest.mark.anyio
@@ -52,7 +53,7 @@ class Host(AdapterHost):
             await self.chats[user].aput(ChatMessage(role=role, content="one two three " * 5))
 
 
-class TestFactmemBlock(AdapterContract):
+class TestFactmemBlock(KilledWorkers, AdapterContract):
     async def new_host(self, memory: AgentMemory, **options: Any) -> Host:
         return Host(memory, options)
 

@@ -30,6 +30,7 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import MemoryRuns
 from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.chat_server import calls_tools, says, streams
+from tests.integrations.killed_workers import KilledWorkers
 from tests.integrations.model_server import ModelServer, model_server
 from tests.world import found_fact, known_values, vim_memory
 
@@ -217,7 +218,7 @@ class Host(AdapterHost):
         return str([await session.get_items() for session in self.sessions.values()])
 
 
-class TestContract(AdapterContract):
+class TestContract(KilledWorkers, AdapterContract):
     @pytest.fixture(autouse=True)
     def _server(self, server: ModelServer) -> None:
         self.server = server

@@ -25,6 +25,7 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import MemoryRuns
 from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.chat_server import calls_tools, fails, says, streams
+from tests.integrations.killed_workers import KilledWorkers
 from tests.integrations.model_server import ModelServer, model_server
 from tests.world import found_fact, known_values, vim_memory
 
@@ -225,7 +226,7 @@ class Host(AdapterHost):
         return str(self.chats)
 
 
-class TestContract(AdapterContract):
+class TestContract(KilledWorkers, AdapterContract):
     placement: Placement = "instructions"
     is_stored = True
 

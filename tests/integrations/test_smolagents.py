@@ -28,6 +28,7 @@ from factmem.integrations.smolagents import (
 from factmem.sync import Portal
 from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.chat_server import calls_tools, says
+from tests.integrations.killed_workers import KilledWorkers
 from tests.integrations.model_server import ModelServer
 from tests.world import found_fact, known_values, vim_memory
 
@@ -245,7 +246,7 @@ class Host(AdapterHost):
         return str([dump_steps(each.memory.steps) for each in self.agents.values()])
 
 
-class TestContract(AdapterContract):
+class TestContract(KilledWorkers, AdapterContract):
     placement = "instructions"
 
     @pytest.fixture(autouse=True)

@@ -24,6 +24,7 @@ from factmem.integrations.strands import (
 )
 from factmem.memory.agent_memory import AgentMemory
 from factmem.testing.adapters import AdapterContract, AdapterHost
+from tests.integrations.killed_workers import KilledWorkers
 from tests.world import found_fact, vim_memory
 
 pytestmark = pytest.mark.anyio
@@ -83,7 +84,7 @@ class Host(AdapterHost):
         await manager.flush()
 
 
-class TestFactmemMemoryStore(AdapterContract):
+class TestFactmemMemoryStore(KilledWorkers, AdapterContract):
     async def new_host(self, memory: AgentMemory, **options: Any) -> Host:
         return Host(memory, options)
 

@@ -131,6 +131,8 @@ class SpokenTime(NamedTuple):
     end: int
     is_yearly: bool = False
     """Whether the year was not said."""
+    is_open: bool = False
+    """Whether it lasts to this day: "since May", and not "from May"."""
 
     def text(self, role: str) -> str:
         """Return the year, month or day with which something began or ended, in ISO 8601."""
@@ -179,6 +181,7 @@ _YEARS = {"재작년": -2, "작년": -1, "지난해": -1, "去年": -1, "올해"
 _STEPS = {
     word: step
     for words, step in (
+        ("vorletzten?r?s?|지지난|上上个?|先々", -2),
         ("last|past|previous|지난|저번|letzten?r?s?|上个?|先", -1), ("this|diesen?r?s?|이번|这个?|今", 0),
         ("next|coming|다음|오는|nächsten?r?s?|下个?|来", 1),
     )
@@ -208,6 +211,20 @@ _WHICH = re.compile(
     rf"(?<![^\W_])(?P<which>{'|'.join(_STEPS)})\s?(?P<what>{_any(_WHAT)}|{MONTH}|{_any(_SEASONS)}|{_any(_WEEKDAYS)})",
     re.IGNORECASE,
 )
+_EARLIER = re.compile(
+    rf"\b(?P<what>{_any(_WHAT)}|{MONTH}|{_any(_SEASONS)}|{_any(_WEEKDAYS)}) before "
+    r"(?:(?P<last>(?:the )?last(?: one)?)|this(?: one)?)\b",
+    re.IGNORECASE,
+)
+_PART = re.compile(
+    r"(?<![^\W_])(?:(?P<part>first|second|third|fourth|erste|zweite|dritte|vierte)[nrs]? "
+    r"(?:(?P<half>half|hälfte|jahreshälfte)|quarter|quartal)(?: of| von| des jahres)?(?: the year)?"
+    rf"|(?P<letter>[HQ])(?P<number>[1-4])) (?P<year>{YEAR})"
+    rf"|(?P<year2>{YEAR})년?\s?(?:(?P<half2>[상하])반기|(?P<number2>[1-4])분기)",
+    re.IGNORECASE,
+)
+_PARTS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "erste": 1, "zweite": 2, "dritte": 3,
+          "vierte": 4, "상": 1, "하": 2}  # fmt: skip
 _OF_YEAR = re.compile(
     rf"(?P<year>{_any(_YEARS)})(?:\s?(?:(?P<month>\d{{1,2}})[월月]|(?P<season>{_any(_SEASONS)})))?"
 )
@@ -275,7 +292,7 @@ def spoken_times(text: str, on: date) -> list[SpokenTime]:
                     is_past and is_yearly and first > on
                 ):  # nobody lives there since a later May
                     where = match.span()
-                    found.append(SpokenTime(first, last, role, unit, *where, is_yearly))
+                    found.append(SpokenTime(first, last, role, unit, *where, is_yearly, is_past))
             if meant:
                 blank = "\x00" * len(match.group())
                 rest = rest[: match.start()] + blank + rest[match.end() :]
@@ -379,10 +396,29 @@ def _which(match: re.Match[str], on: date) -> list[_Meaning]:
     past = [span for span in spans if span[1] < on]
     ahead = [span for span in spans if span[0] > on]
     nearest = sorted(spans, key=lambda span: abs((span[0] - on).days))
-    chosen: Sequence[tuple[date, date]] = (nearest[:1], ahead[:1], past[-1:])[step]
+    chosen: Sequence[tuple[date, date]] = (nearest[:1], ahead[:1], past[-2:-1], past[-1:])[step]
     if step == 1 and unit == "day":  # next Friday: the next one, or that of the next week
         chosen = [(shifted(day, days), shifted(day, days)) for day, _ in chosen for days in (0, 7)]
     return [(*span, unit, False) for span in chosen]
+
+
+def _earlier(match: re.Match[str], on: date) -> list[_Meaning]:
+    """Return the week, month or season before the last one, or before this one."""
+    word = "vorletzte" if match["last"] else "last"
+    which = _WHICH.match(f"{word} {match['what']}")
+    return [] if which is None else _which(which, on)
+
+
+def _of_part(match: re.Match[str], _: date) -> list[_Meaning]:
+    """Return a half or a quarter of a year."""
+    is_half = bool(match["half"] or match["half2"] or (match["letter"] or "").upper() == "H")
+    digit, name = match["number"] or match["number2"], match["part"] or match["half2"]
+    number = int(digit) if digit else _PARTS[name.casefold()]
+    months = 6 if is_half else 3
+    if number > 12 // months:
+        return []
+    first = date(int(match["year"] or match["year2"]), months * (number - 1) + 1, 1)
+    return [(first, month_end(month_after(first, months - 1)), "month", False)]
 
 
 def _of_year(match: re.Match[str], on: date) -> list[_Meaning]:
@@ -433,6 +469,8 @@ def _season(year: int, month: int) -> tuple[date, date]:
 _READERS: list[tuple[re.Pattern[str], Callable[[re.Match[str], date], list[_Meaning]]]] = [
     *((pattern, _dated) for pattern in DATES[:-1]),
     *((pattern, _counted(sign)) for pattern, sign in _COUNTED),
+    (_PART, _of_part),
+    (_EARLIER, _earlier),
     (_DAY, _of_day),
     (_SEASON, _of_season),
     (_OF_YEAR, _of_year),

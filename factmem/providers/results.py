@@ -421,6 +421,8 @@ class SearchQuestion:
     """The words to search for, each with its terms."""
     limit: int
     """The number of candidates to return, by words of all places, and by meaning of each."""
+    spans: Sequence[tuple[float, float]]
+    """The times that the question names, in seconds since 1970, whose items are candidates too."""
     letters: Callable[[Sequence[str]], Letters]
     """Returns the vocabulary of a place with some terms."""
     form: str

@@ -368,6 +368,10 @@ class TermIndex:
         self._count -= 1
         return True
 
+    def slots(self, term: str) -> Sequence[int]:
+        """Return the slots of the documents that have a term themselves."""
+        return self._lists.term(term, None).own
+
     def query(self, words: Sequence[Word], name: Collection[str] = ()) -> QueryWords:
         """Return the words of a query to search for.
 

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from factmem._text.analysis import FUNCTION_WORDS, Word, words
 from factmem._text.spoken_time import SpokenTime, spoken_times
 from factmem.llm.messages import content_text
+from factmem.models._values import normalized
 from factmem.models.facts import AnyFact, Concept, FactSource, FactType, SingleFact, SourceKind
 from factmem.models.when import when_of
 from factmem.providers.conversations import Turn
@@ -206,9 +207,14 @@ def asked_spans(question: str, now: datetime) -> list[Span]:
     """
     spans: list[Span] = []
     zone = now.tzinfo or UTC
-    for each in spoken_times(question[:4000], now.date()):
+    times = spoken_times(question[:4000], now.date())
+    for at, each in enumerate(times):
         begin, end = _midnight(each.first, zone), _midnight(each.last, zone) + 86_400
-        if each.role == "before":
+        if each.role == "until" and at and times[at - 1].role == "since":
+            spans.append(Span(_midnight(times[at - 1].first, zone), end))  # and what is between
+        elif each.is_open:
+            end = _FOREVER
+        elif each.role == "before":
             begin, end = -_FOREVER, begin
         elif each.role == "after":
             begin, end = end, _FOREVER
@@ -217,6 +223,14 @@ def asked_spans(question: str, now: datetime) -> list[Span]:
             earlier = range(each.first.year - _YEARS_BACK, each.first.year)
             spans += [Span(*_in_year(each, year, zone), is_sure=False) for year in earlier]
     return spans
+
+
+def untimed(question: str, now: datetime) -> str:
+    """Return a question without the times that it names."""
+    plain = normalized("NFKC", question[:4000])
+    for each in reversed(spoken_times(plain, now.date())):
+        plain = f"{plain[: each.start]} {plain[each.end :]}"
+    return plain
 
 
 def clause_of_time(question: str) -> str:

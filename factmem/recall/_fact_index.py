@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from operator import itemgetter
 from typing import Any
 
-from factmem._text.analysis import words
+from factmem._text.analysis import content_words, words
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity, Place
@@ -32,6 +32,7 @@ from factmem.recall._documents import (
     named_entity,
     period_of,
     said_around,
+    untimed,
     words_of,
 )
 from factmem.recall._place_vectors import Nearness, QuestionVectors, TextSlots, both, numpy_or_none
@@ -78,6 +79,12 @@ _WORTH_NUMPY = 256
 """The least number of facts to use numpy for. Below it plain Python is as fast, and importing numpy
 adds 0.1 s to the first recall."""
 
+
+_FEW = 3
+"""The most words of a question that is about a time."""
+
+_BESIDE_WORDS = 0.25
+"""The score of a fact for its time alone, relative to the best one that has words of the question."""
 
 _DESCRIBED = 0.5
 """The least share of a clause's words that the fact has whose period the clause means."""
@@ -243,12 +250,47 @@ class FactIndex:
         np = numpy_or_none() if is_dense else None
         among = None if query.filter.is_open else self._among(query.filter)
         terms, entity = self.asked(query.text, has_vectors=vectors is not None)
+        hints = self._hints(query.text, entity, now)
+        timed = self._of_time(query.text, now, hints, among)
         if np is None:
-            return self.ranked(query, now, entity, self._terms.scan(terms, among), None)
+            scores = self._terms.scan(terms, among)
+            most = max((score for score, _ in scores.values()), default=1.0)
+            for slot, share in timed.items():
+                score, coverage = scores.get(slot, (0.0, 0.0))
+                scores[slot] = score + share * most, max(coverage, share / 2)
+            return self.ranked(query, now, hints, scores, None)
         near = vectors if isinstance(vectors, Nearness) else None
         if isinstance(vectors, QuestionVectors):
             near = self._texts.nearness(np, vectors, len(self._placed), among)
-        return self.ranked(query, now, entity, self._terms.dense_scan(terms, among), near)
+        dense = self._terms.dense_scan(terms, among)
+        if timed and len(dense.bm25):
+            at, share = list(timed), np.array([*timed.values()])
+            dense.bm25[at] += share * (float(dense.bm25.max()) or 1.0)
+            dense.coverage[at] = np.maximum(dense.coverage[at], share / 2)
+        return self.ranked(query, now, hints, dense, near)
+
+    def _of_time(
+        self, question: str, now: datetime, hints: Hints, among: bytearray | None
+    ) -> dict[int, float]:
+        """Return the facts of the time that a question names, if it says nothing else of them.
+
+        With what is added to their scores, relative to the best one. A question of a time and few words,
+        such as "What did I tell you yesterday?", means all of that time if none of it has the words. With
+        more words, or two that other facts have, these facts come first.
+        """
+        if hints.times is None or not hints.times.count(2):
+            return {}
+        found = {
+            slot
+            for slot, fit in enumerate(hints.times)
+            if fit == 2 and self._placed[slot] is not None and (among is None or among[slot])
+        }
+        asked = content_words(words(untimed(question, now)))
+        holders = [[slot for term in word for slot in self._terms.slots(term)] for word in asked]
+        if any(not found.isdisjoint(each) for each in holders):
+            return {}
+        is_alone = len(asked) <= _FEW and sum(map(bool, holders)) <= 1
+        return dict.fromkeys(found, 1.0 if is_alone else _BESIDE_WORDS)
 
     def asked(self, question: str, *, has_vectors: bool) -> tuple[QueryWords, str | None]:
         """Return the words to search for, and the entity that a question names."""
@@ -262,12 +304,11 @@ class FactIndex:
         self,
         query: RecallQuery,
         now: datetime,
-        entity: str | None,
+        hints: Hints,
         scores: WordScores | DenseScores,
         near: Nearness | None,
     ) -> list[Match]:
         """Return the best matches by the scores of words and the nearness of texts, by slot."""
-        hints = self._hints(query.text, entity, now)
         candidates = Candidates(
             self._placed,
             self._heard_at,

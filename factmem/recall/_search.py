@@ -395,7 +395,7 @@ class FactSearch:
         model = "" if self._embedding is None else self._embedding.model
         found = list[StoreMatches]()
         for query, vector in zip(queries, given, strict=True):
-            asked = partial(question_of, query, model=model, vector=vector)
+            asked = partial(question_of, query, now, model=model, vector=vector)
             question = await self._cache.work(asked)
             answer = await self._store.candidates(places, question)
             if answer is None:

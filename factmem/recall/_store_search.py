@@ -28,6 +28,7 @@ from factmem.recall._bm25 import Everywhere, TermIndex
 from factmem.recall._documents import (
     FIELD_WEIGHTS,
     RECURRING_FIELDS,
+    asked_spans,
     meaning_of,
     passage_facts,
     said_around,
@@ -67,12 +68,13 @@ class StoreMatches(NamedTuple):
 
 
 def question_of(
-    query: RecallQuery, *, model: str = "", vector: "array[float] | None" = None
+    query: RecallQuery, now: datetime, *, model: str = "", vector: "array[float] | None" = None
 ) -> SearchQuestion:
     """Return the question that a store answers with candidates."""
     wanted = _analyzer().query(words(query.text), ()).wanted
     return SearchQuestion(
         words=wanted,
+        spans=[each[:2] for each in asked_spans(query.text, now) if each.is_sure],
         letters=Vocabulary,
         limit=max(_CANDIDATES, _PER_MATCH * query.limit),
         form=f"{_FORM} {default_stem().__name__}",

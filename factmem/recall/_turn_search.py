@@ -237,7 +237,7 @@ class TurnSearch:
         """Return the matches among the candidates of the store; None if it does not search."""
         found = list[TurnCandidates]()
         for query in queries:
-            question = await self._cache.work(partial(question_of, query))
+            question = await self._cache.work(partial(question_of, query, self._clock()))
             answer = await self._store.turn_candidates(places, question)
             if answer is None:
                 return None

@@ -129,7 +129,8 @@ async def test_a_forgotten_concept_has_no_past(store: LocalStore) -> None:
     assert await memory.contents.forget(concept=CITY) == 1
     assert await memory.contents.forget(concept=GYM, value="the gym Alsterfit") == 1
     assert await memory.contents.forget(concept=GYM, value="the gym Alsterfit") == 0
-    assert await memory.recall("In which city did I live in 2020?") == []
+    found = found_values(await memory.recall("In which city did I live in 2020?"))
+    assert not {"Busan", "Hamburg", "York"}.intersection(found)
     assert "the gym Alsterfit" not in found_values(await memory.recall("Which gym in 2022?"))
     assert "the gym Iron Harbour" in found_values(await memory.recall("Which gym in 2020?"))
 

@@ -87,6 +87,23 @@ async def test_messages_are_found_beside_facts(store: FactStore, clock: Settable
     assert [match.fact.values[0] for match in await alice.recall("Which city?")] == ["Busan"]
 
 
+async def test_a_time_alone_finds_the_messages_of_that_time(
+    store: FactStore, clock: SettableClock
+) -> None:
+    """A question with no other word of theirs; also where the store finds the candidates."""
+    alice = alice_of(store, clock)
+    for text in ("The ferry is late", "I bought a violin", "It rains"):
+        await chatted(alice, [("user", text)], text)
+        clock.advance(timedelta(days=1))
+    search = getattr(store, "_search", None)
+    if search is not None:
+        search._from = 0
+
+    found = await alice_of(store, clock).recall("What did I tell you the day before yesterday?")
+
+    assert [turn.quote for turn in found.turns] == ["I bought a violin"]
+
+
 async def test_what_changes_is_followed(store: FactStore, clock: SettableClock) -> None:
     """A search finds what was appended meanwhile, and nothing that was removed, purged or erased."""
     alice, other = alice_of(store, clock), alice_of(store, clock)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import nlargest
+from itertools import product
 from logging import getLogger
 from math import log
 from operator import itemgetter
@@ -114,6 +115,14 @@ SELECT w.item, sum(w.weight) FROM ({parts}) w {inside}
 GROUP BY w.item ORDER BY 2 DESC, 1 DESC LIMIT %s
 """
 """The sum of the weights of an item's words: BM25 that takes counts as 1 and ignores lengths."""
+
+_SAID_IN = """
+SELECT i.item FROM factmem.items i WHERE i.search = %s AND i.said_at >= %s AND i.said_at < %s {inside}
+ORDER BY i.said_at DESC LIMIT %s
+"""
+
+_FAR = 1e12
+"""Beyond all times, in seconds since 1970; a database may have no infinite numbers."""
 
 _INSIDE = "JOIN factmem.items i ON i.search = %s AND i.item = w.item"
 
@@ -360,6 +369,12 @@ class StoredSearch:
             ]
             for _, identity, item in nlargest(limit, rows, key=itemgetter(0)):
                 best[identity][item] = None
+        inside, given = conditions(question.filter)
+        for (begin, end), (identity, state) in product(question.spans, states.items()):
+            span = [state.search, max(begin, -_FAR), min(end, _FAR), *given, question.limit // 2]
+            best[identity] |= dict.fromkeys(
+                item for (item,) in session.rows(_SAID_IN.format(inside=inside), span)
+            )
         return {each: _Chosen(letters[each], holders[each], [*best[each]]) for each in states}
 
     def _ranked(

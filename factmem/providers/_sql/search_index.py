@@ -633,7 +633,8 @@ class SearchIndex:
                 for turn in turns_in(sealer, rows):
                     for each in question.describe_turn(turn):
                         document = each._replace(terms=[*map(written, each.terms)])
-                        new.append(_NewItem(document, chat=key, message=turn.number))
+                        at = turn.said_at.timestamp()
+                        new.append(_NewItem(document, chat=key, message=turn.number, said_at=at))
                 last = rows[-1][0]
             read[key] = last
         return _Changes(new, read)

@@ -8,7 +8,7 @@ the file.
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import anyio
@@ -28,6 +28,7 @@ from factmem.providers import (
     PlaceInfo,
     Present,
     StoreClock,
+    Unread,
     place_info,
 )
 
@@ -162,6 +163,15 @@ class _SqliteBackend:
     async def entries(self, identity: Identity, use: Callable[[list[Entry]], R]) -> R:
         return await self._at(identity, lambda place: use(place.entries))
 
+    async def unread(
+        self, known: Mapping[Identity, object], use: Callable[[Mapping[Identity, Unread]], R]
+    ) -> R:
+        def read(database: sqlite3.Connection) -> dict[Identity, Unread]:
+            places = {each: _StoredPlace(database, each, self._views) for each in known}
+            return {each: Unread(None, True, place.entries) for each, place in places.items()}
+
+        return use(await self._work(read))
+
     async def moment(self, identity: Identity) -> object:
         return await self._at(identity, lambda place: (place.erasures, place.made))
 
@@ -191,7 +201,9 @@ class _SqliteBackend:
 
         return await self._at(identity, write)
 
-    async def extend(self, identity: Identity, extend: Extension) -> int:
+    async def extend(
+        self, identity: Identity, extend: Extension, *, since: str | None = None
+    ) -> int:
         def write(place: _StoredPlace) -> int:
             change = extend(place.entries, self._recording(place))
             lines = [_line(entry) for entry in change.entries]

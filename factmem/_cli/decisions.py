@@ -212,7 +212,11 @@ async def watch(
         list[str] | None, typer.Argument(metavar="[PLACE]...", help="All places by default.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Show changes from this time on first.")
+        str | None,
+        typer.Option(
+            metavar="TIME|POSITION",
+            help="Show changes from this time on first, or after the position of one in --json.",
+        ),
     ] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", help="End after so many changes.")
@@ -222,7 +226,7 @@ async def watch(
 
     Without PLACE those of all places that exist now.
     """
-    begin = parse_time(since)
+    begin = since if since and since.startswith("p1-") else parse_time(since)
     where = [await find_place(store, word, creates=True) for word in place or ()]
     count = 0
     async with aclosing(store.watch(where or await store.list_places(), since=begin)) as changes:

@@ -308,7 +308,7 @@ def change_records(change: FactChange) -> list[dict[str, Any]]:
     by: dict[str, Any] = {"id": change.id, "actor": change.actor}
     by |= {"reason": change.reason} if change.reason else {}
     by |= {"undoes": change.undoes} if change.undoes else {}
-    return [
+    records = [
         {
             **about,
             "keyword": fact.concept.keyword,
@@ -320,6 +320,9 @@ def change_records(change: FactChange) -> list[dict[str, Any]]:
         }
         for action, fact in _parts(change)
     ]
+    if change.position:  # in its last line, so that a change that was read in part is read again
+        records[-1]["position"] = change.position
+    return records
 
 
 def change_table(changes: Sequence[FactChange]) -> Table:

@@ -76,6 +76,13 @@ def merged(known: Sequence[Entry], given: Sequence[Entry], by: By) -> Merged:
     return _Merge(known).of(given, by)
 
 
+def imported(known: Iterable[Entry], given: Iterable[Entry], now: str) -> list[Entry]:
+    """Return entries of another copy with the time of their import, after all that is known."""
+    latest = max([now, *(each.get("received", "") for each in known)])
+    at = before(latest, timedelta(microseconds=-1))
+    return [{**entry, "received": at} for entry in given]
+
+
 class _Merge:
     """The entries of a place, while those of another copy are added."""
 
@@ -249,6 +256,7 @@ def _is_other(entry: Entry) -> bool:
 def _other(entry: Entry) -> bytes:
     rest = entry.copy()
     rest.pop("tie", None)
+    rest.pop("received", None)
     return entry["at"].encode() + encoded_entry(rest)
 
 

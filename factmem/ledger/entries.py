@@ -117,6 +117,8 @@ class Entry(TypedDict):
     at: str
     tie: NotRequired[int]
     """Its number among the entries of this time, if it does not follow the entry before it."""
+    received: NotRequired[str]
+    """When this store imported it, a stamp after all that the place had then. No other store sees it."""
     facts: NotRequired[list[StoredFact]]
     forget: NotRequired[Sequence[ForgottenItem]]
     whole: NotRequired[Literal[True]]
@@ -255,6 +257,13 @@ def sign(entry: Any, by: By) -> None:
 def by_of(entry: "Entry") -> By:
     """Return who made an entry, and why."""
     return By(entry["actor"], entry.get("reason")) if "actor" in entry else NOBODY
+
+
+def exported(entries: Sequence[Entry]) -> list[Entry]:
+    """Return entries as every copy of a place has them."""
+    for entry in entries:
+        entry.pop("received", None)
+    return list(entries)
 
 
 def keywords_of(entry: Mapping[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ was asked last.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from hashlib import blake2b
@@ -320,6 +320,8 @@ class FactChange(Displayed):
     """Statements that changed nothing, because of something that was said later."""
     undoes: str | None = None
     """The id of the change that it undid."""
+    position: str = field(default="", repr=False, compare=False)
+    """Where `FactStore.watch` continues after it; empty elsewhere."""
 
     @property
     def kind(self) -> str:
@@ -436,7 +438,7 @@ class ChangeReader:
         if not any(parts):
             return None
         actor, reason = by_of(entry)
-        named = dict(zip(_PARTS, parts, strict=True))
+        named: dict[str, Any] = dict(zip(_PARTS, parts, strict=True))
         who = actor or "application"
         undoes = entry.get("undoes")
         return FactChange(change_id, self._place, moment(at), who, reason, undoes=undoes, **named)

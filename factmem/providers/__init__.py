@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from factmem.providers._backend import Extension as Extension
     from factmem.providers._backend import Present as Present
     from factmem.providers._backend import StoreClock as StoreClock
+    from factmem.providers._backend import Unread as Unread
     from factmem.providers._postgres.driver import Pool as Pool
     from factmem.providers.conversation_store import ConversationStore as ConversationStore
     from factmem.providers.conversations import ConversationInfo as ConversationInfo
@@ -61,6 +62,7 @@ else:
                 "Extension",
                 "Present",
                 "StoreClock",
+                "Unread",
             ],
             "_postgres.driver": ["Pool"],
             "conversation_store": ["ConversationStore"],

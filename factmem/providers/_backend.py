@@ -7,7 +7,7 @@ ledger to pure functions. Stores in files, a database and a dictionary differ on
 The clocks of stores: a monotonic clock, and the clock of a database server.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from threading import Lock
@@ -90,6 +90,17 @@ class Erased:
     conversations: int = 0
 
 
+class Unread(NamedTuple):
+    """What is new in a place since a position."""
+
+    position: object
+    """The position now."""
+    is_from_start: bool
+    """Whether these are all entries, as history was removed or nothing was known."""
+    entries: list[Entry]
+    """With the times at which they were imported."""
+
+
 class Backend(Protocol):
     """The storage of a `FactStore`: the entries of its places.
 
@@ -127,6 +138,17 @@ class Backend(Protocol):
 
     async def entries(self, identity: Identity, use: Callable[[list[Entry]], R]) -> R:
         """Return the result of `use` for all entries, in order, with the times of recording."""
+        ...
+
+    async def unread(
+        self, known: Mapping[Identity, object], use: Callable[[Mapping[Identity, Unread]], R]
+    ) -> R:
+        """Return the result of `use` for what is new in places, all read in one snapshot.
+
+        Args:
+            known: The places, each with the position of an earlier answer, or None.
+            use: Gets the places that exist.
+        """
         ...
 
     async def moment(self, identity: Identity) -> object:

@@ -127,6 +127,11 @@ class FourMethods(FactStore):
         fact_store(self)
         raise AssertionError
 
+    @override
+    def watch(self, *_: Any, **__: Any) -> NoReturn:
+        fact_store(self)
+        raise AssertionError
+
     save_many = forget = erase = places = list_places = entries = _raise
     history = proposals = replay = amend = amend_current = rewrite = _raise
 

@@ -9,7 +9,8 @@ keeps nothing that was read, and never closes the store, which the memory and ot
 # pyright: reportUnknownLambdaType=false, reportPrivateUsage=false
 # The rules count results of many types, and a method made from a rule acts for its view.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from datetime import datetime, timedelta
 from functools import wraps
 from inspect import signature
@@ -20,6 +21,8 @@ from typing_extensions import override
 
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation
+from factmem.ledger.history import FactChange
+from factmem.models._checked import checked_places
 from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
 from factmem.models.facts import AnyFact, Concept, ConceptDefinition
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place, identity_of
@@ -266,6 +269,23 @@ class StoreView(_View, FactStore):
                 each = (fact for facts in found.facts.values() for fact in facts)
                 progress.found(fact for fact in each if not isinstance(fact, str))
             return found
+
+    @override
+    async def watch(
+        self,
+        places: Iterable[Place],
+        *,
+        since: datetime | str | None = None,
+        concepts: Iterable[Concept[Any, Any]] = (),
+    ) -> AsyncGenerator[FactChange]:
+        inside = [each for each in checked_places(places) if self._is_inside([each])]
+        found = self._store.watch(inside, since=since, concepts=concepts)
+        async with aclosing(found) as changes:
+            async for change in changes:
+                async with self._events.operation(MemoryOperation.HISTORY, [change.place]) as done:
+                    self._check_open()
+                    done.count = 1
+                yield change
 
     @override
     async def places(

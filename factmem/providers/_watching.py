@@ -1,98 +1,173 @@
-"""Watching of places: the changes of a store as they are recorded, by any process."""
+"""Watching of places: the changes of a store in the order of their commits, by any process.
+
+A look reads what is new in all places as one snapshot, so that no change is seen before one that was
+committed earlier in another place. The order is that of the times at which this store recorded or
+imported the changes. These never go back in a place, although an import puts its entries among
+older ones. A position has the last change of each place, and that time.
+"""
 
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
-from typing import Protocol
+from hashlib import blake2b
+from struct import Struct
+from struct import error as struct_error
+from typing import Protocol, TypeVar
 
 import anyio
+import orjson
 
-from factmem.ledger.entries import Entry
+from factmem.errors import FactmemError
 from factmem.ledger.history import ChangeReader, FactChange
 from factmem.models._checked import checked_concepts, checked_places
 from factmem.models.facts import AnyConcept
-from factmem.models.places import MemoryScope, MemorySubject, Place
+from factmem.models.places import Identity, Place
 from factmem.models.when import stamp, utc
+from factmem.providers._backend import Unread
+from factmem.providers._sql.places import micros, stamp_at
+
+R = TypeVar("R")
 
 _PAUSE = 0.02
-"""Seconds between two looks. One at a warm place of a local store takes some microseconds."""
-_PAUSE_BLIND = 1.0
-"""Seconds between two looks at a store without versions, which read the whole place."""
+"""Seconds between two looks. One at ten places of a local store takes 0.2 ms."""
 _SHARE = 0.5
 """A pause is at least this many times as long as the look before it."""
 
+_FORM = "p1-"
+"""How a position begins."""
+_PLACE = Struct(">8sq8s")
+"""A place in a position: a digest of its names, the time of its last change, and a digest of that."""
 
-class Watchable(Protocol):
-    """The part of a `FactStore` that watching needs."""
 
-    async def version(self, subject: MemorySubject, scope: MemoryScope) -> str | None:
-        """See `FactStore.version`."""
-        ...
+class Look(Protocol):
+    """Returns what is new in places; see `Backend.unread`."""
 
-    async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
-        """See `FactStore.entries`."""
+    def __call__(
+        self,
+        known: Mapping[Identity, object],
+        use: Callable[[Mapping[Identity, Unread]], R],
+        /,
+    ) -> Awaitable[R]:
+        """See `Backend.unread`."""
         ...
 
 
 async def watched(
-    store: Watchable,
+    look: Look,
     places: Iterable[Place],
     *,
-    since: datetime | None,
+    since: datetime | str | None,
     concepts: Iterable[AnyConcept],
 ) -> AsyncGenerator[FactChange]:
     """Yield the changes of places; see `FactStore.watch`."""
     named = {word: each for each in checked_concepts(concepts) for word in each.keywords}
-    first = None if since is None else stamp(utc(since, "moment since"))
-    followed = [_Followed(place, named, first) for place in checked_places(places)]
-    is_blind = False
+    known, first = dict[bytes, _Passed](), None
+    if isinstance(since, str):
+        known = _parsed(since)
+    elif since is not None:
+        first = stamp(utc(since, "moment since"))
+    followed = {
+        each.identity: _Followed(each, named, known.get(_digest(each)))
+        for each in checked_places(places)
+    }
+    is_first = not isinstance(since, str)  # then what is there is new only from a time on
     while True:
-        began, new = time.perf_counter(), list[FactChange]()
-        for each in followed:
-            version = await store.version(each.place.subject, each.place.scope)
-            is_blind = version is None
-            if is_blind or version != each.version:
-                entries = await store.entries(each.place.subject, each.place.scope)
-                new += each.new_of(entries)
-                each.version = version
+        began = time.perf_counter()
+        try:
+            new = await _looked(look, followed)
+        except FactmemError:  # an older copy may have taken the place of the file
+            for each in followed.values():
+                each.start_again()
+            new = await _looked(look, followed)
         spent = time.perf_counter() - began
-        # Over all places, so that `since` of any of them misses no earlier one of another.
-        for change in sorted(new, key=lambda change: change.at):
-            yield change
-        await anyio.sleep(max(_PAUSE_BLIND if is_blind else _PAUSE, spent * _SHARE))
+        for at, _, change, place in new:
+            place.passed = at, _short(change.id)
+            if not is_first or (first is not None and at >= first):
+                yield replace(change, position=_position(followed.values()))
+        is_first = False
+        await anyio.sleep(max(_PAUSE, spent * _SHARE))
+
+
+_New = tuple[str, bool, FactChange, "_Followed"]
+"""A change, when it came into the store, and whether it was recorded there, which is later."""
+
+_Passed = tuple[str, bytes]
+
+
+async def _looked(look: Look, followed: Mapping[Identity, "_Followed"]) -> list[_New]:
+    """Return the new changes of all places, in their order."""
+
+    def take(found: Mapping[Identity, Unread]) -> list[_New]:
+        new = [change for key, each in followed.items() for change in each.take(found.get(key))]
+        return sorted(new, key=lambda change: change[:2])
+
+    return await look({identity: each.position for identity, each in followed.items()}, take)
 
 
 class _Followed:
-    """A place, and how far it was read."""
+    """A place, and how far it was read and handed on."""
 
-    def __init__(self, place: Place, concepts: Mapping[str, AnyConcept], since: str | None) -> None:
-        self.place = place
-        self.version: str | None = ""
+    def __init__(
+        self, place: Place, concepts: Mapping[str, AnyConcept], passed: _Passed | None
+    ) -> None:
+        self.digest = _digest(place)
+        self.passed = passed or ("", b"")
+        """When the last change came that was handed on, and a digest of its id."""
+        self.position: object = None
+        self._place = place
         self._concepts = concepts
-        self._since = since
-        """From when on changes are new at the first look; None for none of them."""
-        self._seen: set[str] | None = None
-        """The changes that are known: an import brings some with earlier times."""
-        self._reader = ChangeReader(place, concepts)
-        self._count = 0
-        self._last: Entry | None = None
+        self.start_again()
 
-    def new_of(self, entries: Sequence[Entry]) -> list[FactChange]:
-        """Return the changes that are not known yet, in the order of their times."""
-        read = (self._reader.read(entry, since="") for entry in self._unread(entries))
-        found = [each for each in read if each is not None]
-        if self._seen is None:
-            new = [each for each in found if self._since and stamp(each.at) >= self._since]
-        else:
-            new = [each for each in found if each.id not in self._seen]
-        self._seen = (self._seen or set()) | {each.id for each in found}
-        return new
+    def start_again(self) -> None:
+        """Read the place from its first line."""
+        self.position, self._at = None, ""
+        self._reader = ChangeReader(self._place, self._concepts)
 
-    def _unread(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Return the entries to read: all of them, if history was removed from the place."""
-        count, last = self._count, self._last
-        self._count, self._last = len(entries), entries[-1] if entries else None
-        if count and len(entries) >= count and entries[count - 1] == last:
-            return entries[count:]
-        self._reader = ChangeReader(self.place, self._concepts)
-        return entries
+    def take(self, unread: Unread | None) -> list[_New]:
+        """Return the changes in what is new, in their order; None if the place does not exist."""
+        if unread is None:
+            self.start_again()
+            return []
+        if unread.is_from_start:
+            self.start_again()
+        self.position = unread.position
+        latest, last = self.passed
+        new: list[_New] = []
+        for entry in unread.entries:
+            self._at = entry["at"] = max(entry["at"], self._at)
+            change = self._reader.read(entry)
+            came = entry.get("received", self._at)
+            if change is not None and came >= latest:
+                new.append((came, "received" not in entry, change, self))
+        new.sort(key=lambda change: change[:2])
+        passed = [n for n, each in enumerate(new) if _short(each[2].id) == last]
+        return new[passed[0] + 1 :] if passed else new
+
+
+def _short(change_id: str) -> bytes:
+    return blake2b(change_id.encode(), digest_size=8).digest()
+
+
+def _digest(place: Place) -> bytes:
+    return blake2b(orjson.dumps(place.identity), digest_size=8).digest()
+
+
+def _position(followed: Iterable[_Followed]) -> str:
+    parts = [
+        _PLACE.pack(each.digest, micros(at), last)
+        for each in followed
+        for at, last in [each.passed]
+        if at
+    ]
+    return _FORM + urlsafe_b64encode(b"".join(parts)).decode()
+
+
+def _parsed(position: str) -> dict[bytes, _Passed]:
+    try:
+        head, text = position[: len(_FORM)], position[len(_FORM) :]
+        parts = _PLACE.iter_unpack(urlsafe_b64decode(text) if head == _FORM else b"x")
+        return {digest: (stamp_at(at), last) for digest, at, last in parts}
+    except (ValueError, struct_error, OverflowError):
+        raise ValueError("since must be a datetime or the position of a change") from None

@@ -2,7 +2,7 @@
 
 # pyright: reportPrivateUsage=false
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from logging import getLogger
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,7 +15,7 @@ from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.places import Identity, Place
 from factmem.models.when import TimeProvider, system_clock
-from factmem.providers._backend import Decision, Erased, Extension, Present, StoreClock
+from factmem.providers._backend import Decision, Erased, Extension, Present, StoreClock, Unread
 from factmem.providers._definitions import Told, checked_told
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.results import PlaceInfo
@@ -85,6 +85,12 @@ class _Nothing:
     async def entries(self, identity: Identity, use: Callable[[list[Entry]], R]) -> R:
         await _called("entries", identity)
         return use([])
+
+    async def unread(
+        self, known: Mapping[Identity, object], use: Callable[[Mapping[Identity, Unread]], R]
+    ) -> R:
+        await checkpoint()
+        return use({})
 
     async def append(
         self, identity: Identity, entry: dict[str, Any], *, since: object = None

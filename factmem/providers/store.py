@@ -1,6 +1,6 @@
 """FactStore, the class of stores: checks arguments and decides how the ledger of a place changes."""
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -16,7 +16,7 @@ from factmem._guidance import guided
 from factmem.errors import StorageError
 from factmem.ledger._merging import CurrentChange, amended, edited, received
 from factmem.ledger._presentation import found_fact
-from factmem.ledger.entries import Amendment, Edit, Entry, untimed
+from factmem.ledger.entries import Amendment, Edit, Entry, exported, untimed
 from factmem.ledger.history import FactChange, Histories, History, HistorySeries, history
 from factmem.ledger.ledger import Ledger, Proposal
 from factmem.models._checked import checked_concept, checked_concepts
@@ -46,6 +46,7 @@ from factmem.providers._backend import (
     Change,
     ErasedSinceError,
     Present,
+    Unread,
     check_fitting,
     check_room,
 )
@@ -398,7 +399,7 @@ class FactStore:
         Raises:
             StorageError: The store could not be read.
         """
-        return await self._backend.entries(self._enter(subject, scope), list)
+        return await self._backend.entries(self._enter(subject, scope), exported)
 
     async def replay(
         self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
@@ -420,9 +421,9 @@ class FactStore:
         given = await run_sync(received, entries)
 
         def extend(known: list[Entry], now: str) -> Change:
-            from factmem.ledger._merging import check_recorded, merged  # slow to import
+            from factmem.ledger._merging import check_recorded, imported, merged  # slow to import
 
-            found = merged(known, given, by)
+            found = merged(known, imported(known, given, now), by)
             check_recorded(found.new, now)
             check_fitting(self._limit, identity, known, found.new, now)
             is_edited, is_purge = found.order is not None, found.purged is not None
@@ -644,7 +645,7 @@ class FactStore:
         self,
         places: Iterable[Place],
         *,
-        since: datetime | None = None,
+        since: datetime | str | None = None,
         concepts: Iterable[Concept[Any, Any]] = (),
     ) -> AsyncGenerator[FactChange]:
         """Yield the changes of places as they are recorded, by any process, until it is closed.
@@ -652,18 +653,30 @@ class FactStore:
             async for change in store.watch(memory.places):
                 print(change.actor, change.kind, [fact.text for fact in change.facts])
 
-        Each is yielded once, those of one look in the order of their times over all places. After a
-        kill, `since=change.at` of the last change continues; it may yield that one again, and misses
-        what an import brought meanwhile. 50 times a second changed places are read.
+        Each is yielded once: those of a place in the order of their commits, and over all places
+        never before a change that was committed earlier. Keep `change.position` with what you made
+        of the change: `since=position` continues after it, whatever was killed or imported meanwhile.
+        50 times a second the store is asked for what is new.
 
         Args:
             places: The places; they need not exist yet.
-            since: Changes from this time on are new; by default those after the first look.
+            since: A position, which grows with the places; one that it does not name is read from
+                its first change. Or a time: changes from then on, without older ones that an import
+                brought. By default those after the first look.
             concepts: The concepts whose value types are known.
+
+        Raises:
+            ValueError: The string is no position.
         """
         from factmem.providers._watching import watched  # few programs watch
 
-        return watched(self, places, since=since, concepts=concepts)
+        return watched(self._unread, places, since=since, concepts=concepts)
+
+    def _unread(
+        self, known: Mapping[Identity, object], use: Callable[[Mapping[Identity, Unread]], R]
+    ) -> Awaitable[R]:
+        self._check_open()
+        return self._backend.unread(known, use)
 
     async def changes(
         self,

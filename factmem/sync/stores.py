@@ -100,7 +100,7 @@ class StoreSync(WrapsContext[S]):
         self,
         places: Iterable[Place],
         *,
-        since: datetime | None = None,
+        since: datetime | str | None = None,
         concepts: Iterable[Concept[Any, Any]] = (),
     ) -> Generator[FactChange]:
         """See `FactStore.watch`. It blocks between two changes; `close()` ends it."""

@@ -14,12 +14,14 @@ import pytest
 
 from factmem.ledger.history import FactChange
 from factmem.models.actors import acting
-from factmem.models.facts import SingleFact
+from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import Place
 from factmem.models.when import system_clock
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from tests.world import AGENT, ALICE, BOB, KINDS, THEME, LocalStore, memory_of, store_of
+
+TAGS = Concept("tags", "Tags", FactType.MULTIPLE)
 
 PLACES = [Place(AGENT, ALICE), Place(AGENT, BOB)]
 
@@ -107,10 +109,10 @@ async def test_a_view_watches_its_own_places() -> None:
 
 @pytest.mark.storm
 def test_nothing_is_missed_across_kills(tmp_path: Path) -> None:
-    """Writers and watchers are killed in turn; a watcher continues at its last change."""
+    """Writers and watchers are killed in turn; a watcher continues after its last change."""
     folder, rng = str(tmp_path / "store"), random.Random(7)
     acknowledged: list[int] = []
-    seen: dict[str, None] = {}
+    seen: list[str] = []
     since = "2000-01-01T00:00:00Z"
     while len(acknowledged) < 150:
         writer = _started("-c", _WRITES, folder, str(len(acknowledged)))
@@ -127,7 +129,8 @@ def test_nothing_is_missed_across_kills(tmp_path: Path) -> None:
         _note(_line_of(watcher), seen)
     _killed(watcher)
 
-    assert {str(number) for number in acknowledged} <= seen.keys()
+    assert {str(number) for number in acknowledged} <= set(seen)
+    assert seen == sorted(set(seen), key=int)
 
 
 def _started(*arguments: str) -> "subprocess.Popen[str]":
@@ -135,7 +138,7 @@ def _started(*arguments: str) -> "subprocess.Popen[str]":
 
 
 def _watching(folder: str, since: str) -> "subprocess.Popen[str]":
-    named = ["--store", folder, "watch", "alice", "--since", since, "--json"]
+    named = ["--store", folder, "watch", "alice", "bob", "--since", since, "--json"]
     return _started("-m", "factmem", *named)
 
 
@@ -150,11 +153,11 @@ def _line_of(process: "subprocess.Popen[str]") -> str:
     return process.stdout.readline()
 
 
-def _note(line: str, seen: dict[str, None]) -> str:
+def _note(line: str, seen: list[str]) -> str:
     change = json.loads(line)
-    seen.update(dict.fromkeys(change["values"]))
-    recorded: str = change["recorded_at"]
-    return recorded
+    seen += change["values"] if change["action"] == "saved" else ()
+    position: str = change["position"]
+    return position
 
 
 _WRITES = """
@@ -162,12 +165,12 @@ import sys
 from factmem.models.facts import SingleFact
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.sync import LocalStoreSync
-from tests.world import AGENT, ALICE, THEME
+from tests.world import AGENT, ALICE, BOB, THEME
 
 with LocalStoreSync(LocalFileMemoryProvider(sys.argv[1])) as store:
     number = int(sys.argv[2])
     while True:
-        store.save(SingleFact(THEME, f"{number}"), ALICE, AGENT)
+        store.save(SingleFact(THEME, f"{number}"), ALICE if number % 3 else BOB, AGENT)
         print(number, flush=True)
         number += 1
 """
@@ -228,3 +231,54 @@ async def test_an_import_of_earlier_changes_is_yielded(store: LocalStore) -> Non
                     await store.save(SingleFact(THEME, f"light {number}"), BOB, AGENT)
                     await anyio.lowlevel.checkpoint()
                 await store.replay(await other.entries(ALICE, AGENT), ALICE, AGENT)
+
+
+async def test_a_position_continues_after_imports_and_removals(store: LocalStore) -> None:
+    """An import puts its entries among older ones, and a purge takes some away."""
+    other = InMemoryProvider()
+    for number in range(3):
+        await other.save(MultipleFacts(TAGS, [f"import {number}"]), ALICE, AGENT)
+    async with store:
+        for number in range(4):
+            await store.save(MultipleFacts(TAGS, [f"{number}"]), (ALICE, BOB)[number % 2], AGENT)
+        async with aclosing(store.watch(PLACES, since=_LONG_AGO)) as found:
+            position = [await anext(found) for _ in range(3)][-1].position
+        await store.replay(await other.entries(ALICE, AGENT), ALICE, AGENT)
+        await store.forget(ALICE, AGENT, concept=TAGS, value="0", purge=True)
+        await store.save(MultipleFacts(TAGS, ["last"]), ALICE, AGENT)
+        async with aclosing(store.watch(PLACES, since=position)) as found:
+            first = await anext(found)
+            values = [*first.added[0].values, *await values_of(found, 2)]
+        async with aclosing(store.watch(PLACES, since=first.position)) as found:
+            again = await values_of(found, 4)
+
+    assert values == ["3", "import 0", "import 1"]
+    assert again == ["import 0", "import 1", "import 2", "last"]
+
+
+async def test_a_place_that_was_erased_is_another_one(store: LocalStore) -> None:
+    """Nothing of it is skipped."""
+    async with store:
+        await store.save(SingleFact(THEME, "old"), ALICE, AGENT)
+        async with aclosing(store.watch(PLACES, since=_LONG_AGO)) as found:
+            position = (await anext(found)).position
+        await store.erase(ALICE, AGENT)
+        await store.save(SingleFact(THEME, "new"), ALICE, AGENT)
+        async with aclosing(store.watch(PLACES, since=position)) as found:
+            assert await values_of(found, 1) == ["new"]
+
+
+async def test_no_copy_sees_when_another_imported() -> None:
+    """Copies that have exchanged everything have the same entries."""
+    one, other = InMemoryProvider(), InMemoryProvider()
+    await one.save(SingleFact(THEME, "dark"), ALICE, AGENT)
+    await other.replay(await one.entries(ALICE, AGENT), ALICE, AGENT)
+
+    assert await other.entries(ALICE, AGENT) == await one.entries(ALICE, AGENT)
+
+
+@pytest.mark.parametrize("since", ["", "yesterday", "p1-a", "p1-AAAA", "2026-03-01"])
+async def test_a_string_that_is_no_position_is_an_error(since: str) -> None:
+    """Such as a time: that is a datetime."""
+    with pytest.raises(ValueError, match="position of a change"):
+        await anext(InMemoryProvider().watch(PLACES, since=since))

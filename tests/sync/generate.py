@@ -233,7 +233,7 @@ Args:
         self,
         places: Iterable[Place],
         *,
-        since: datetime | None = None,
+        since: datetime | str | None = None,
         concepts: Iterable[Concept[Any, Any]] = (),
     ) -> Generator[FactChange]:
         \"\"\"See `FactStore.watch`. It blocks between two changes; `close()` ends it.\"\"\"

@@ -28,7 +28,7 @@ from factmem._concurrency.garbage import paused_collection
 from factmem._concurrency.per_loop import Workers
 from factmem.errors import FactmemError, TamperedError, WrongKeyError
 from factmem.ledger._items import Condition
-from factmem.ledger.entries import Edit, Entry, decoded, stamped
+from factmem.ledger.entries import Edit, Entry, decoded, exported, stamped
 from factmem.ledger.ledger import Ledger
 from factmem.models.boundary import Boundary
 from factmem.models.places import Identity
@@ -39,6 +39,7 @@ from factmem.providers._backend import (
     Extension,
     Present,
     StoreClock,
+    Unread,
 )
 from factmem.providers._group_commit import EventLoop, GroupCommit, Pending
 from factmem.providers._sql import session as sql
@@ -397,7 +398,7 @@ class StoredPlaces:
                     return None
                 found += answer.entries
                 position = answer.position
-            return counted(found)
+            return exported(counted(found))
 
         return self.read_store(read, None)
 
@@ -419,6 +420,33 @@ class StoredPlaces:
             return found
 
         return self.read_store(read, {})
+
+    @in_thread
+    def unread(
+        self, known: Mapping[Identity, object], use: Callable[[Mapping[Identity, Unread]], R]
+    ) -> R:
+        """See `Backend.unread`."""
+
+        def read(session: Session, reader: PlaceReader) -> dict[Identity, Unread]:
+            at = {key: each if isinstance(each, Position) else None for key, each in known.items()}
+            found: dict[Identity, Unread] = {}
+            while True:  # until one query has read all places to their ends
+                answers = reader.read(session, at)
+                is_whole = True
+                for identity in at:
+                    at[identity] = None
+                for identity, answer in answers.items():
+                    at[identity] = position = answer.position
+                    is_whole = is_whole and position.extent.last == position.end
+                    before, is_start = found.get(identity), answer.is_from_start
+                    entries = answer.entries
+                    if before is not None and not is_start:
+                        is_start, entries = before.is_from_start, before.entries + entries
+                    found[identity] = Unread(position, is_start, entries)
+                if is_whole:
+                    return {identity: found[identity] for identity in answers}
+
+        return use(self.read_store(read, {}))
 
     @in_thread
     def identities(

@@ -338,7 +338,11 @@ class PlaceWriter:
         """Append entries with their own times."""
         saves = [Save(identity, parts_of(entry)) for entry in entries]
         times = [micros(entry["at"]) for entry in entries]
-        self._append_locked(session, Batch(saves, self._reader, max(times), times), mark)
+        # Later saves are recorded after an import.
+        latest = max(
+            [*times, *(micros(each["received"]) for each in entries if "received" in each)]
+        )
+        self._append_locked(session, Batch(saves, self._reader, latest, times), mark)
 
 
 def _saved(row: Row, batch: Batch) -> Saved:

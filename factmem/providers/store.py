@@ -1,6 +1,6 @@
 """FactStore, the class of stores: checks arguments and decides how the ledger of a place changes."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -46,7 +46,6 @@ from factmem.providers._backend import (
     Change,
     ErasedSinceError,
     Present,
-    Unread,
     check_fitting,
     check_room,
 )
@@ -653,30 +652,19 @@ class FactStore:
             async for change in store.watch(memory.places):
                 print(change.actor, change.kind, [fact.text for fact in change.facts])
 
-        Each is yielded once: those of a place in the order of their commits, and over all places
-        never before a change that was committed earlier. Keep `change.position` with what you made
-        of the change: `since=position` continues after it, whatever was killed or imported meanwhile.
-        50 times a second the store is asked for what is new.
+        Each is yielded once, never before one that was committed earlier. Keep `change.position`:
+        `since=position` continues after it, whatever was killed or imported meanwhile. 50 times a
+        second the store is asked for what is new.
 
         Args:
             places: The places; they need not exist yet.
-            since: A position, which grows with the places; one that it does not name is read from
-                its first change. Or a time: changes from then on, without older ones that an import
-                brought. By default those after the first look.
+            since: A position; a place that it lacks is read from its begin. Or a time: what was
+                recorded or imported from then on. By default changes after the first look.
             concepts: The concepts whose value types are known.
-
-        Raises:
-            ValueError: The string is no position.
         """
         from factmem.providers._watching import watched  # few programs watch
 
-        return watched(self._unread, places, since=since, concepts=concepts)
-
-    def _unread(
-        self, known: Mapping[Identity, object], use: Callable[[Mapping[Identity, Unread]], R]
-    ) -> Awaitable[R]:
-        self._check_open()
-        return self._backend.unread(known, use)
+        return watched(self._backend, self._check_open, places, since=since, concepts=concepts)
 
     async def changes(
         self,

@@ -24,6 +24,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from hashlib import blake2b
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
@@ -53,8 +54,8 @@ __all__ = ["SyncReport", "key_of_phrase", "new_phrase", "sync_devices"]
 
 _CHUNK = 8 * 1024 * 1024
 """About the most bytes of a bundle in one file; file services send a changed file whole."""
-_MOST_FILES = 16
-"""A device with more files than that folds them into new ones."""
+_MOST_FILES, _SMALL = 16, _CHUNK // 8
+"""A device with more small files than that folds them into one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -526,8 +527,17 @@ class _Sync:
             for name, found in self._present.items()
             if name in known.places
         )
-        is_fold = self._is_fold or is_gone or len(known.own) > _MOST_FILES
+        is_fold = self._is_fold or is_gone
+        small = sorted(name for name, (size, _) in known.own.items() if size < _SMALL)
+        old: list[tuple[Place, list[Entry]]] = []
+        if len(small) <= _MOST_FILES:
+            small = []
+        try:
+            old = await run_sync(lambda: list(chain(*map(self._entries_in, small))))
+        except (OSError, ValueError):
+            is_fold = True
         if is_fold:
+            small, old = [], []
             await self._look(is_dry=is_dry, is_all=True)
         new: list[tuple[Place, list[Entry]]] = []
         places = known.places.copy()
@@ -557,7 +567,7 @@ class _Sync:
         is_told = concepts == known.concepts and bool(known.own)
         known.concepts = concepts
         if new or is_fold or self._is_news or not is_told:
-            await self._write(new, is_fold=is_fold)
+            await self._write([*old, *new], small, is_fold=is_fold)
             if self._is_removed:
                 known.removed_at = known.serial
         await run_sync(self._save)
@@ -569,10 +579,18 @@ class _Sync:
             write_whole(str(self._path), text)
             self._text = text
 
-    async def _write(self, new: Sequence[tuple[Place, list[Entry]]], *, is_fold: bool) -> None:
+    def _entries_in(self, name: str) -> list[tuple[Place, list[Entry]]]:
+        """Return what is in an own file."""
+        _, bundle = self._files.read(name)
+        return [part[:2] for part in _parts(bundle)] if bundle else []
+
+    async def _write(
+        self, new: Sequence[tuple[Place, list[Entry]]], small: Sequence[str], *, is_fold: bool
+    ) -> None:
         """Write new files, and remove those that they replace."""
         known = self._known
-        replaced = [*known.own] if is_fold else [each for each in [known.receipt] if each]
+        receipts = [] if known.receipt is None else [known.receipt]
+        replaced = [*known.own] if is_fold else [*receipts, *small]
         if is_fold:  # what a killed or restored device has left there
             listed, _ = await run_sync(self._files.listed)
             replaced += [each.name for each in listed.values() if each.device == known.device]

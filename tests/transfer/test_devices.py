@@ -121,6 +121,25 @@ async def test_a_sync_reads_what_is_new(world: World) -> None:
     assert await one.entries() == await other.entries()
 
 
+async def test_many_syncs_fold_small_files_only(world: World) -> None:
+    """A large file is not written again for the few entries of each sync."""
+    one, late = await world.add(), await world.add()
+    where: Any = (ALICE.subject, ALICE.scope)
+    texts = [Random(number).randbytes(40_000).hex() for number in range(30)]
+    await one.store.save_many([MultipleFacts(PETS, [text]) for text in texts], *where)
+    await one.sync()
+    (large,) = world.files
+    for number in range(40):
+        world.clock.now += timedelta(seconds=1)
+        await one.store.save(SingleFact(CITY, f"city {number}"), *where)
+        assert (await one.sync()).sent == 1
+
+    assert large in world.files
+    assert len(world.files) <= 18
+    await world.settle()
+    assert await late.entries() == await one.entries()
+
+
 async def test_definitions_of_concepts_are_shared(world: World) -> None:
     """Of two, all devices take the one that was changed more often."""
     one, other = await world.add(), await world.add()

@@ -2,6 +2,9 @@
 
 import json
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -95,3 +98,31 @@ def test_a_damaged_file_gives_an_exit_code(folder: Path) -> None:
 
     assert "missing or changed" in run("sync", "shared", code=ExitCode.DAMAGED)
     assert "Busan" in run("show", PLACE)
+
+
+def test_a_dry_run_tells_what_would_be_sent(folder: Path) -> None:
+    joined()
+    run("set", PLACE, "pets", "Rex", "--type", "text")
+    before = sorted(folder.iterdir())
+
+    assert "Would send 1 entry" in run("sync", "shared", "--dry-run")
+    assert sorted(folder.iterdir()) == before
+    assert "Sent 1 entry" in run("sync", "shared")
+
+
+@pytest.mark.storm
+def test_a_watch_syncs_until_it_is_interrupted(folder: Path) -> None:
+    """It prints what came, and nothing while nothing changes."""
+    joined()
+    command = [sys.executable, "-m", "factmem", "--store", "one", "sync", "shared", "--watch", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watch:
+        assert watch.stdout is not None
+        run("set", PLACE, "pets", "Rex", "--type", "text", store="two")
+        run("sync", "shared", store="two")
+        line = watch.stdout.readline()
+        watch.send_signal(signal.SIGINT)
+        rest = watch.stdout.read()
+
+    assert ("received 1" in line, rest) == (True, "")
+    assert watch.returncode == ExitCode.INTERRUPTED
+    assert "Rex" in run("show", PLACE)

@@ -14,7 +14,6 @@ forgotten or replaced, and by its id alone after it was purged.
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import SequenceMatcher
 from hashlib import sha256
 from json import dumps
 from typing import NamedTuple
@@ -78,15 +77,16 @@ class Said(NamedTuple):
         Their quotes overlap by half, and the shorter value has its words in the other one, or in
         the other one's keyword: "Lina, seven" of "daughter", and "has a daughter Lina".
         """
-        first, second = FoldedText(self.quote).bare, FoldedText(other.quote).bare
-        common = SequenceMatcher(None, first, second, autojunk=False).find_longest_match()
-        if 2 * common.size < min(len(first), len(second)) or not common.size:
+        short, long = sorted((FoldedText(self.quote).bare, FoldedText(other.quote).bare), key=len)
+        half = (len(short) + 1) // 2
+        starts = range(0, len(short) - half + 1, half // 8 + 1)
+        if not short or not any(short[at : at + half] in long for at in starts):
             return False
         mine, theirs = _words(self.value), _words(other.value)
         if not mine or not theirs:
             return FoldedText(self.value).bare == FoldedText(other.value).bare
         topics = _words(self.keyword), _words(other.keyword)
-        is_like = first == second or not topics[0].isdisjoint(topics[1])
+        is_like = short == long or not topics[0].isdisjoint(topics[1])
         shares = [
             len(few & (many | topic)) / len(few)
             for few, many, topic in ((mine, theirs, topics[1]), (theirs, mine, topics[0]))

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from factmem._text.spelling import (
     has_common_word,
     has_unspaced_script,
+    is_english_or_german,
     stems,
     word_count,
 )
@@ -33,6 +34,8 @@ _HEAD_LETTERS = 3
 _TAIL_LETTERS = 4
 """In scripts without spaces, and in Korean, so many letters behind a quote say more than politeness:
 "京都に引っ越す" and "かもしれません"."""
+_IN_THE = re.compile(r"\bno(?= [^\W\d_a-z])")
+"""Portuguese, and no negation: "Moro no Porto"."""
 _CONTENT = 4
 """Values of shorter words only say whether something is there."""
 _SHORT_ANSWER = 3
@@ -79,9 +82,7 @@ class Sentence(NamedTuple):
         return _CLAUSE_END.search(rest) is None
 
     def denies(self, value: str, about: str, *, is_said: bool) -> bool:
-        """Whether the clause of a value is negated and the value is not.
-
-        The quote may stop directly before or after the negation of its clause, or have it.
+        """Whether the clause of a value is negated, in the quote or beside it, and the value is not.
 
         Args:
             value: The words of the value.
@@ -90,12 +91,14 @@ class Sentence(NamedTuple):
         """
         if has_negation(value):
             return False
-        if has_negation(self.quote):
-            clauses = [each for each in _CLAUSE_END.split(self.quote) if has_negation(each)]
+        is_no = is_english_or_german(self.text)
+        told = self if is_no else Sentence(*(_IN_THE.sub(" ", each) for each in self))
+        if has_negation(told.quote):
+            clauses = [each for each in _CLAUSE_END.split(told.quote) if has_negation(each)]
             is_meant = not is_said and not has_negation(about)
             return is_meant and any(has_common_word(value, each) for each in clauses)
-        before = _CLAUSE_END.split(self.before)[-1].split()[-3:]
-        after = _CLAUSE_END.split(self.after)[0].split()[:1]
+        before = _CLAUSE_END.split(told.before)[-1].split()[-3:]
+        after = _CLAUSE_END.split(told.after)[0].split()[:1]
         return has_negation(" ".join(before)) or has_negation(" ".join(after))
 
     def leaves_out(self, about: str) -> bool:

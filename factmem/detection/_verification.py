@@ -88,16 +88,12 @@ async def verified(
         elif place not in asked:
             kept.append(each)
         elif answer is not None and answer.verdict == "keep":
-            kept.append(replace(each, doubts=_unproved(each)))
+            # No model may settle a doubt about an instruction: it needs the user's own words.
+            kept.append(each if each.is_instruction else replace(each, doubts=()))
         else:
             found = {*each.doubts, Doubt.MODEL}
             kept.append(replace(each, doubts=tuple(doubt for doubt in Doubt if doubt in found)))
     return ReadItems(kept, rejected), usage
-
-
-def _unproved(candidate: Candidate) -> tuple[Doubt, ...]:
-    """Return the doubts that no model may settle: instructions need the user's own words."""
-    return candidate.doubts if candidate.is_instruction else ()
 
 
 def _messages(candidates: Sequence[Candidate], transcript: Transcript) -> list[dict[str, object]]:

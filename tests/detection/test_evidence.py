@@ -162,6 +162,34 @@ def test_a_quote_without_the_beginning_of_its_clause_is_not_enough(
     assert "cut quote" not in outcome(judge(said, exact))
 
 
+@table(
+    ("said", "quote", "value", "expected"),
+    [
+        ("Moro no Porto e trabalho como arquiteta.", "Moro no Porto", "Porto", "stored"),
+        (
+            "Moro no Porto e trabalho como arquiteta.",
+            "trabalho como arquiteta",
+            "arquiteta",
+            "stored",
+        ),
+        ("Não moro no Porto", "moro no Porto", "Porto", "flagged: negation"),
+        ("I have no Porsche", "I have no Porsche", "Porsche", "flagged: negation"),
+        ("I have no Porsche", "Porsche", "Porsche", "flagged: negation"),
+        ("No vivo en Madrid", "No vivo en Madrid", "Madrid", "flagged: negation"),
+        ("Je n'habite plus à Lyon", "Je n'habite plus à Lyon", "Lyon", "flagged: negation"),
+        ("I don't eat meat", "I don't eat meat", "no meat", "stored"),
+        ("Ich esse kein Fleisch", "Ich esse kein Fleisch", "Fleisch", "flagged: negation"),
+        ("I have no car, I love my bike", "I have no car, I love my bike", "bike", "stored"),
+    ],
+)
+def test_a_value_without_the_negation_of_its_clause_is_a_proposal(
+    said: str, quote: str, value: str, expected: str
+) -> None:
+    """Unless the model says that it is stated: "olives" as a dislike."""
+    given = {"quote": quote, "keyword": "note", "value": value}
+    assert outcome(judge(said, given)) == expected
+
+
 @table(("said", "quote", "value"), WHOLE)
 def test_a_pronoun_before_the_quote_may_be_left_out(said: str, quote: str, value: str) -> None:
     near = {"quote": f"User said: {quote}", "keyword": "note", "value": value}

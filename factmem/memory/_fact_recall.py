@@ -37,7 +37,7 @@ _FIRST = 5
 """The facts before these further values."""
 
 _MOST_FURTHER = 20
-"""The most further values of a concept."""
+"""The most further values of a concept. Of one with more, only the matches are shown."""
 
 _AT_ONCE = 32
 """The number of places that a recall over every entity loads at a time."""
@@ -181,7 +181,8 @@ async def _further(parts: MemoryParts, found: RecallResult) -> list[PlacedFact]:
             if (placed.place.identity, placed.fact.id) not in known
         ]
         others.sort(key=lambda placed: placed.fact.timestamp, reverse=True)
-        further += others[:_MOST_FURTHER]
+        if len(others) <= _MOST_FURTHER:
+            further += others
     return further
 
 

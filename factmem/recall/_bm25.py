@@ -300,6 +300,7 @@ class TermIndex:
         recurring: Groups of fields whose strings many documents share. The strings of a group are
             analysed together, and this process caches some thousand such analyses.
         everywhere: The statistics to score with; by default those of the documents in the index.
+        has_letters: Whether documents are compared by the letters of a question, too.
     """
 
     def __init__(
@@ -309,8 +310,10 @@ class TermIndex:
         analyze: Callable[[str], Sequence[Word]] = words,
         recurring: Sequence[Collection[str]] = (),
         everywhere: Everywhere | None = None,
+        has_letters: bool = True,
     ) -> None:
         self._everywhere = everywhere
+        self._has_letters = has_letters
         self._own: dict[int, list[str]] = {}
         """The own terms of each document, in an index for one question."""
         self._weights = {name: _rounded(weight) for name, weight in (weights or {}).items()}
@@ -420,7 +423,8 @@ class TermIndex:
         ratio = _fused(max(scores.values(), default=0.0), max(near.values(), default=0.0))
         whole = {slot: scores.get(slot, 0.0) + ratio * near.get(slot, 0.0) for slot in covered}
         most = max(whole.values(), default=0.0)
-        for slot, share in self._by_letters(query, _top(whole), is_filtered=among is not None):
+        top = _top(whole) if self._has_letters else ()
+        for slot, share in self._by_letters(query, top, is_filtered=among is not None):
             whole[slot] += most * share
         return {slot: (score, min(covered[slot], 1.0)) for slot, score in whole.items()}
 
@@ -451,7 +455,8 @@ class TermIndex:
         if len(scores):
             covered, near = self._dense_near(np, query, terms, find, norms=norms, size=size)
             scores += near * _fused(float(scores.max()), float(near.max()))
-            most, top = float(scores.max()), _dense_top(np, scores)
+            most = float(scores.max())
+            top = _dense_top(np, scores) if self._has_letters else ()
             by_letters = self._dense_letters if self._everywhere is None else self._by_letters
             for slot, share in by_letters(query, top, is_filtered=mask is not None):
                 scores[slot] += most * share

@@ -110,14 +110,24 @@ class FactIndex:
     Args:
         places: All searched places, including those without facts.
         everywhere: The statistics of all facts, where these are only the candidates of a question.
+        has_letters: Whether facts are compared by the letters of a question, too.
     """
 
-    def __init__(self, places: Iterable[Place] = (), everywhere: Everywhere | None = None) -> None:
+    def __init__(
+        self,
+        places: Iterable[Place] = (),
+        everywhere: Everywhere | None = None,
+        *,
+        has_letters: bool = True,
+    ) -> None:
         entities = (each.subject.entity for each in places if each.subject.entity is not None)
         self._entities = {entity: number for number, entity in enumerate(dict.fromkeys(entities))}
         """A number for each entity of the places."""
         self._terms = TermIndex(
-            weights=FIELD_WEIGHTS, recurring=RECURRING_FIELDS, everywhere=everywhere
+            weights=FIELD_WEIGHTS,
+            recurring=RECURRING_FIELDS,
+            everywhere=everywhere,
+            has_letters=has_letters,
         )
         self._conversations = Conversations()
         self._marks = MarkIndex()

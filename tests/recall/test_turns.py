@@ -250,6 +250,9 @@ async def test_further_values_of_a_list(store: FactStore, clock: SettableClock) 
     assert all(each in text for each in ("sunset", "horses", "plums"))
     assert "horses" not in await alice.text("What is on her canvas?", 1)
     filtered: list[dict[str, Any]] = []
+    for number in range(20):
+        await store.save(MultipleFacts(PAINTED, [f"study {number}"]), ALICE, AGENT)
+    assert "horses" not in await alice.text("What is on her canvas?")  # a list of too many
     where = RecallFilter(concepts=[PAINTED])
     await alice.recall_facts_to_agent(filtered, "What is on her canvas?", where=where)
     assert "horses" not in filtered[0]["content"]

@@ -31,6 +31,7 @@ from strands.memory.extraction.types import (
     ExtractionTriggerContext,
 )
 from strands.memory.types import AddMessagesContext, MemoryEntry, MemoryStore, SearchOptions
+from strands.multiagent.base import MultiAgentBase
 from strands.session.session_repository import SessionRepository
 from strands.types.content import Message
 from strands.types.session import Session, SessionAgent, SessionMessage
@@ -239,6 +240,26 @@ class FactmemSessionRepository(SessionRepository):
         path = _agent_path(session_id, session_agent.agent_id)
         self._write(path, session_agent.to_dict(), is_new=False)
 
+    def create_multi_agent(
+        self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any
+    ) -> None:
+        """Store the state of a new graph or swarm."""
+        path = _agent_path(session_id, multi_agent.id, "graphs")
+        self._write(path, multi_agent.serialize_state(), is_new=True)
+
+    def read_multi_agent(
+        self, session_id: str, multi_agent_id: str, **kwargs: Any
+    ) -> dict[str, Any] | None:
+        """Return the state of a graph or swarm; None if there is none."""
+        return self._read(_agent_path(session_id, multi_agent_id, "graphs"))
+
+    def update_multi_agent(
+        self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any
+    ) -> None:
+        """Replace the state of a graph or swarm."""
+        path = _agent_path(session_id, multi_agent.id, "graphs")
+        self._write(path, multi_agent.serialize_state(), is_new=False)
+
     def create_message(
         self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
     ) -> None:
@@ -359,8 +380,8 @@ def _session_path(session_id: str) -> str:
     return f"/{quote(session_id, safe='')}/session.json"
 
 
-def _agent_path(session_id: str, agent_id: str) -> str:
-    return f"/{quote(session_id, safe='')}/agents/{quote(agent_id, safe='')}.json"
+def _agent_path(session_id: str, agent_id: str, kind: str = "agents") -> str:
+    return f"/{quote(session_id, safe='')}/{kind}/{quote(agent_id, safe='')}.json"
 
 
 def chat_of(messages: Iterable[Message], *, is_whole: bool = False) -> list[dict[str, object]]:

@@ -2,8 +2,10 @@
 
 from collections.abc import AsyncIterator
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Any
 
+import anyio
 import pytest
 from anyio import to_thread
 
@@ -212,6 +214,19 @@ async def test_a_session_and_a_store_keep_each_message_once(name: str | None) ->
     (info,) = await memory.of("alice").conversations.infos()
     said = await memory.of("alice").conversation(info.id).messages()
     assert [each["content"] for each in said] == ["I use fish", "Ok."]
+
+
+def test_the_state_of_a_graph_is_one_of_its_session() -> None:
+    """It is replaced, and an agent and a graph may have the same name."""
+    repository = FactmemSessionRepository(anyio.run(vim_memory).of("alice"))
+    graph: Any = SimpleNamespace(id="desk/1", serialize_state=lambda: {"step": 1})
+    repository.create_multi_agent("chat-7", graph)
+    graph.serialize_state = lambda: {"step": 2}
+    repository.update_multi_agent("chat-7", graph)
+
+    assert repository.read_multi_agent("chat-7", "desk/1") == {"step": 2}
+    assert repository.read_multi_agent("chat-8", "desk/1") is None
+    assert repository.read_agent("chat-7", "desk/1") is None
 
 
 async def test_a_storage_keeps_bytes_of_one_user() -> None:

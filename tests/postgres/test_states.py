@@ -8,6 +8,7 @@ from factmem.encryption import Aes256GCMEncryptor
 from tests.postgres.conftest import NewStore
 from tests.providers.test_states import (  # noqa: F401 - collected here too
     test_a_changed_history_has_no_entries_since,
+    test_an_import_of_older_entries_is_read_once,
     test_only_a_changed_place_is_named,
     test_the_entries_since_a_state_are_the_new_ones,
 )

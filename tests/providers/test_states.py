@@ -59,6 +59,24 @@ async def test_the_entries_since_a_state_are_the_new_ones(store: Any) -> None:
     assert len(new) > 30
 
 
+async def test_an_import_of_older_entries_is_read_once(store: Any) -> None:
+    """It counts as recorded now, and the entries after it are found all the same."""
+    at = "2020-01-01T00:00:0{}.000000Z"
+    fact = {"keyword": "x", "description": "X", "type": "SINGLE", "value": "y"}
+    entries: list[Any] = [
+        {"at": at.format(n), "facts": [{**fact, "id": f"{n}", "timestamp": at.format(n)}]}
+        for n in range(4)
+    ]
+    await store.replay(entries[:2], *WHERE)
+    (first,) = await store.states()
+    await store.replay(entries[2:], *WHERE)
+    (second,) = await store.states()
+    await store.save(languages("Python"), *WHERE)
+
+    assert await store.entries_since(PLACE, first) == (await store.entries(*WHERE))[2:]
+    assert await store.entries_since(PLACE, second) == (await store.entries(*WHERE))[4:]
+
+
 @pytest.mark.parametrize("change", ["purge", "compact", "erase", "forgotten and erased"])
 async def test_a_changed_history_has_no_entries_since(store: Any, change: str) -> None:
     """What was read before is to be read again."""

@@ -63,6 +63,7 @@ from factmem.providers._sql.session import Row, Session
 from factmem.providers._sql.stores import Opening
 from factmem.providers._sql.tidying import Tidying
 from factmem.providers._sql.writing import (
+    EMPTY_AT,
     Appended,
     Batch,
     Moment,
@@ -387,7 +388,8 @@ class StoredPlaces:
             if row is None or row.place.hex() != key or row.extent[:2] != extent[:2]:
                 return None
             lines = session.rows(sql.READ_LINE, [row.place, extent.last])
-            if not lines or lines[0][0] != last_at:  # also of an older copy that got other lines
+            # An older copy of the store has later lines there; an imported line is an earlier one.
+            if not lines or lines[0][0] > last_at:
                 return None
             tag = reader.sealer(row.place, row.data_key).tag(bytes(lines[0][1]))
             position = Position(extent, row.last, tag, UNKNOWN, UNKNOWN)
@@ -651,7 +653,10 @@ class StoredPlaces:
                 if unknown and writer.is_marked(session, identity, mark):
                     return count
                 row = reader.row(session, identity)
-                is_later = first is not None and (row is None or row.recorded_at < first)
+                # An import counts as recorded now, so the row does not tell the time of the last line.
+                last = row and session.rows(sql.READ_LINE, [row.place, row.last])
+                last_at = EMPTY_AT if row is None else last[0][0] if last else row.recorded_at
+                is_later = first is not None and last_at < first
                 answer = None if is_later else reader.whole(session, identity)
                 known = [] if answer is None else counted(answer.entries)
                 recorded_at = known[-1]["at"] if known else ""

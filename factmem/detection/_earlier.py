@@ -77,22 +77,22 @@ class Said(NamedTuple):
         Their quotes overlap by half, and the shorter value has its words in the other one, or in
         the other one's keyword: "Lina, seven" of "daughter", and "has a daughter Lina".
         """
+        mine, theirs = _words(self.value), _words(other.value)
+        if not mine or not theirs:
+            shares = [float(FoldedText(self.value).bare == FoldedText(other.value).bare)]
+        else:
+            topics = _words(self.keyword), _words(other.keyword)
+            ways = (mine, theirs | topics[1]), (theirs, mine | topics[0])
+            few = min(len(mine), len(theirs))
+            shares = [len(one & all_) / few for one, all_ in ways if len(one) == few]
+        if max(shares) < _SAME_TOPIC:
+            return False  # before the quotes, which are long
         short, long = sorted((FoldedText(self.quote).bare, FoldedText(other.quote).bare), key=len)
         half = (len(short) + 1) // 2
         starts = range(0, len(short) - half + 1, half // 8 + 1)
-        if not short or not any(short[at : at + half] in long for at in starts):
-            return False
-        mine, theirs = _words(self.value), _words(other.value)
-        if not mine or not theirs:
-            return FoldedText(self.value).bare == FoldedText(other.value).bare
-        topics = _words(self.keyword), _words(other.keyword)
-        is_like = short == long or not topics[0].isdisjoint(topics[1])
-        shares = [
-            len(few & (many | topic)) / len(few)
-            for few, many, topic in ((mine, theirs, topics[1]), (theirs, mine, topics[0]))
-            if len(few) <= len(many)
-        ]
-        return max(shares) >= (_SAME_TOPIC if is_like else _OTHER_TOPIC)
+        is_like = short == long or not _words(self.keyword).isdisjoint(_words(other.keyword))
+        is_one = max(shares) >= (_SAME_TOPIC if is_like else _OTHER_TOPIC)
+        return is_one and bool(short) and any(short[at : at + half] in long for at in starts)
 
 
 def _words(text: str) -> set[str]:

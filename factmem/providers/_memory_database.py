@@ -65,7 +65,7 @@ class MemoryDatabase:
         with self._lock:
             return work(SqliteSession(self.db, self._create), 0)
 
-    write = forget = write_soon = read
+    apart = write = forget = write_soon = read
 
     def is_current(self, view: View, key: Callable[[], bytes | None]) -> bool:
         """See `Database.is_current`: each call is a checkpoint, so that a loop of loads lets others run."""

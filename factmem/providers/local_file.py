@@ -145,7 +145,7 @@ class LocalFileMemoryProvider(SqlStore):
         """
         self._check_open()
         target = _folder_of(folder)
-        return await self._places.work(lambda: backup(self._places, self._files, target))
+        return await self._places.work(lambda: backup(self._places, target))
 
     async def restore(
         self,

@@ -75,10 +75,36 @@ async def main():
 anyio.run(main)
 """
 
+BESIDE = """
+import os, sys, threading, anyio
+from factmem.models.places import MemorySubject
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.testing._facts import AGENT, theme
+person, numbers, done = MemorySubject("person", "A person", 1, per_entity=True), [], threading.Event()
+def fork():
+    if os.fork() == 0:
+        os._exit(0)
+    os.wait()
+    done.set()
+thread = threading.Thread(target=fork)
+def report(number, total):
+    numbers.append(number)
+    if len(numbers) == 1:
+        thread.start()
+    done.wait(0.01)
+async def main():
+    async with LocalFileMemoryProvider(sys.argv[1]) as store:
+        for number in range(200):
+            await store.save(theme("dark"), person.of(str(number)), AGENT)
+        await store.verify(progress=report)
+anyio.run(main)
+assert numbers.count(1) == 2, numbers.count(1)
+"""
+
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
 @pytest.mark.parametrize(
-    "program", [LOCKED, CALLBACK, pytest.param(THREADS, marks=pytest.mark.storm)]
+    "program", [LOCKED, CALLBACK, BESIDE, pytest.param(THREADS, marks=pytest.mark.storm)]
 )
 def test_no_fork_hangs(tmp_path: Path, program: str) -> None:
     """Neither the parent nor a child, which would hold the lock of the store meanwhile."""

@@ -1,8 +1,11 @@
 """Progress of long operations: the number of finished places."""
 
+import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
+import anyio
 import pytest
 
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
@@ -76,3 +79,22 @@ async def test_progress_must_be_a_function(
     """A list cannot be called."""
     with pytest.raises(TypeError, match="progress must be"):
         await work(await filled(root), [])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("operation", ["verify", "anchor"])
+async def test_a_load_does_not_wait_for_a_long_read(tmp_path: Path, operation: str) -> None:
+    """It has a connection of its own, as a backup and a list of places have."""
+    started, loaded = threading.Event(), threading.Event()
+    was_loaded: list[bool] = []
+
+    def report(done: int, total: int) -> None:
+        started.set()
+        was_loaded.append(loaded.wait(60))
+
+    async with await filled(tmp_path / "store") as store, anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(getattr(store, operation), progress=report))
+        await anyio.to_thread.run_sync(started.wait, 60)
+        await store.entries(PERSON.of("bob"), AGENT)
+        loaded.set()
+
+    assert was_loaded == [True] * 3

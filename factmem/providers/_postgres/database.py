@@ -146,6 +146,8 @@ class PostgresDatabase:
         """See `Database.read`."""
         return self.connections.run(self._noted(work), is_read=True)
 
+    apart = read
+
     def write(self, work: Callable[[CoreSession, int], R]) -> R:
         """See `Database.write`."""
         return self.connections.run(self._noted(work))

@@ -47,7 +47,7 @@ class Anchors:
     def taken(self, progress: Progress | None = None) -> str:
         """Return how far every place has come. Entries are not read."""
         taken = self.counted()
-        return self._places.run(lambda session, _: self.listed(session, taken, progress))
+        return self._places.run_apart(lambda session, _: self.listed(session, taken, progress))
 
     def counted(self) -> int:
         """Count an anchor in the row of an encrypted store, and return how many there are.
@@ -118,7 +118,7 @@ class Anchors:
             for key, end in left.items():  # unless it was erased and created during this call
                 _check_end(session, reader, bytes.fromhex(key), end)
 
-        self._places.run(read)
+        self._places.run_apart(read)
 
     def _check_store(
         self, session: Session, reader: PlaceReader | None, store: str, taken: int

@@ -66,6 +66,10 @@ class Database(Protocol):
         """Do work that reads; its second argument counts attempts that may have committed."""
         ...
 
+    def apart(self, work: Callable[[Session, int], R]) -> R:
+        """Do long work that reads one state; no other read waits for it. A fork may begin it anew."""
+        ...
+
     def write(self, work: Callable[[Session, int], R]) -> R:
         """Do work that may write; see `read`."""
         ...

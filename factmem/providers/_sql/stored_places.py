@@ -157,6 +157,10 @@ class StoredPlaces:
         """Do work that reads. Its second argument counts earlier attempts that may have committed."""
         return self._done(self.database.read, work)
 
+    def run_apart(self, work: Callable[[Session, int], R]) -> R:
+        """Do long work that reads; see `run` and `Database.apart`."""
+        return self._done(self.database.apart, work)
+
     def write(self, work: Callable[[Session, int], R]) -> R:
         """Do work that may write; see `run`."""
         return self._done(self.database.write, work)
@@ -473,8 +477,11 @@ class StoredPlaces:
     def places(self, wanted: Boundary) -> list[PlaceInfo]:
         """Return the places inside a boundary that hold anything."""
 
-        def read(session: Session, reader: PlaceReader) -> list[PlaceInfo]:
+        def read(session: Session, _: int) -> list[PlaceInfo]:
+            reader = self.reading(session)
             infos: list[PlaceInfo] = []
+            if reader is None:
+                return infos
             for found in identities(session, reader, wanted):
                 if found:
                     views = {each: self._views.known(each) or View() for each in found}
@@ -482,7 +489,7 @@ class StoredPlaces:
                     infos += self._infos(views, conversations(session, reader, views))
             return infos
 
-        return self.read_store(read, [])
+        return self.run_apart(read)
 
     def _infos(
         self, views: dict[Identity, View], chats: Mapping[Identity, tuple[int, int]]

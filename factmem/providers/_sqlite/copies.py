@@ -7,8 +7,8 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from secrets import token_hex
@@ -21,7 +21,7 @@ from factmem.models.places import Identity
 from factmem.providers._sql.anchors import Anchors, check_erased
 from factmem.providers._sql.places import PlaceReader, counted, entries_of
 from factmem.providers._sql.sealing import NO_TAG
-from factmem.providers._sql.session import Row
+from factmem.providers._sql.session import Row, Session
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers._sqlite.database import SqliteDatabase
 from factmem.providers._sqlite.files import NAME, DatabaseFiles, closed_on_error
@@ -29,7 +29,7 @@ from factmem.providers._sqlite.gaps import clear_gaps
 from factmem.providers._sqlite.session import SqliteSession
 
 
-def backup(places: StoredPlaces, database: SqliteDatabase, target: Path) -> str:
+def backup(places: StoredPlaces, target: Path) -> str:
     """Copy the database into a new folder, and return an anchor of the copied state.
 
     Writers are not held up. The folder appears when the copy is complete and durable.
@@ -41,38 +41,65 @@ def backup(places: StoredPlaces, database: SqliteDatabase, target: Path) -> str:
     anchors = Anchors(places)
     # A write, so it comes before the snapshot.
     taken = anchors.counted()
-    with database.snapshot() as session:
-        if session.db is None:
-            raise ValueError("There is nothing to copy: nothing was saved in the store yet")
-        reader = places.reading(session)
-        if reader is not None:
-            check_erased(session, reader)
-        anchor = anchors.listed(session, taken)
-        check_new(target)
-        with closing(Draft(target)) as draft:
-            _copy(session.db, draft.folder)
-            draft.publish(target)
+    with ExitStack() as stack:
+        draft: Draft | None = None
+
+        def read(session: Session, _: int) -> str:
+            nonlocal draft
+            assert isinstance(session, SqliteSession)  # noqa: S101 - the only session of a folder
+            if session.db is None:
+                raise ValueError("There is nothing to copy: nothing was saved in the store yet")
+            reader = places.reading(session)
+            if reader is not None:
+                check_erased(session, reader)
+            anchor = anchors.listed(session, taken)
+            if draft is None:
+                check_new(target)
+                draft = stack.enter_context(closing(Draft(target)))
+            _copy(session.db, draft.folder, session.give_way)
+            return anchor
+
+        anchor = places.run_apart(read)
+        assert draft is not None  # noqa: S101 - something was read
+        _finish(draft.folder)
+        draft.publish(target)
     return anchor
 
 
+_PAGES = 4096
+"""Pages that are copied before a fork may end the copy: 16 MB."""
+
+
 def _copy(
-    source: sqlite3.Connection, folder: Path, erasures: int = 0, erased: Sequence[Row] = ()
-) -> int:
-    """Copy a database into a folder, without some places; return how many were left out.
+    source: sqlite3.Connection, folder: Path, give_way: Callable[[], None] = lambda: None
+) -> None:
+    """Copy a database into a folder, in place of an unfinished copy. `_finish` follows."""
+    copy = folder / NAME
+    with _writing(folder):
+        copy.unlink(missing_ok=True)
+        # Created before SQLite would, which takes the permissions of the umask.
+        os.close(os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        with closing(sqlite3.connect(copy, isolation_level=None)) as db:
+            db.execute("PRAGMA synchronous = full")
+
+            def progress(*_: int) -> None:
+                give_way()
+
+            source.backup(db, pages=_PAGES, progress=progress)
+
+
+def _finish(folder: Path, erasures: int = 0, erased: Sequence[Row] = ()) -> int:
+    """Remove erased places from a copy; return how many were left out.
 
     Args:
-        source: The database.
-        folder: A folder without a database.
+        folder: A folder with a copy.
         erasures: How many a newer state of the store has counted.
         erased: Rows of the table `erased` of that state.
     """
     copy = folder / NAME
     with _writing(folder):
-        # Created before SQLite would, which takes the permissions of the umask.
-        os.close(os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         with closing(sqlite3.connect(copy, isolation_level=None)) as db:
             db.execute("PRAGMA synchronous = full")
-            source.backup(db)
             # What was erased since must not stay in free pages of the copy.
             db.execute("PRAGMA secure_delete = on")
             db.execute("BEGIN")
@@ -190,7 +217,8 @@ class Restoration:
                     f"{str(self._database.root)!r} has another store than the backup: use another "
                     f"folder"
                 )
-            return _copy(source, self.folder, erasures, erased)
+            _copy(source, self.folder)
+            return _finish(self.folder, erasures, erased)
 
     def _opened(self) -> tuple[sqlite3.Connection, str]:
         """Return a connection to the backup, and the id of its store."""

@@ -26,6 +26,7 @@ import time
 import weakref
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TypeVar
 
 from factmem._concurrency.file_lock import FileLock
@@ -56,6 +57,11 @@ _PATIENCE = 0.05
 
 
 R = TypeVar("R")
+
+_STEPS = 10_000
+"""Steps of SQLite, some 0.2 ms, after which work apart asks whether a thread is forking."""
+_INTERRUPTIONS = 5
+"""So often work apart begins anew for forks; then these wait for it."""
 
 _LOOKS = 16
 """How often a file must seem damaged in a row until it counts as that."""
@@ -94,6 +100,8 @@ class SqliteDatabase:
         self._lock = FileLock(str(root / LOCK), busy_timeout, is_fair=not files.allow_network)
         self._until = 0.0
         """The end of the present call's patience, for whatever it waits."""
+        self.forks = 0
+        """How many forks closed the connections: `apart` ends when there is another one."""
         self._start()
         with _forks:
             _databases.add(self)
@@ -144,6 +152,33 @@ class SqliteDatabase:
         self.prepare_warm()
         with self.snapshot() as session:
             return work(session, 0)
+
+    def apart(self, work: Callable[[Session, int], R]) -> R:
+        """See `Database.apart`: on a connection of its own, which a fork closes."""
+        other = SqliteDatabase(self.files, self._timeout)
+
+        def read(forks: int | None) -> R:
+            def give_way() -> None:
+                if other.forks != forks:
+                    raise StorageError("A fork of this process ended the work again and again")
+
+            with other.snapshot() as session:
+                if session.db is not None and forks is not None:
+                    session.give_way = give_way
+                    session.db.set_progress_handler(lambda: other.forks != forks, _STEPS)
+                return work(session, 0)
+
+        try:
+            for _ in range(_INTERRUPTIONS):
+                forks = other.forks
+                try:
+                    return _steadily(partial(read, forks))
+                except StorageError:
+                    if other.forks == forks:
+                        raise
+            return _steadily(partial(read, None))
+        finally:
+            other.close()
 
     def write(self, work: Callable[[Session, int], R]) -> R:
         """See `Database.write`; done again in the room of the log if the disk is full."""
@@ -452,6 +487,7 @@ class SqliteDatabase:
 
     def lock_for_fork(self) -> None:
         """Wait for work under way and close all connections, before a fork."""
+        self.forks += 1
         self._writing.acquire()
         self._reading.acquire()
         self._warming.acquire()

@@ -77,6 +77,8 @@ class SqliteSession:
         file: object = None,
     ) -> None:
         self.file = file
+        self.give_way: Callable[[], None] = lambda: None
+        """Raises `StorageError` if a thread waits for this session to fork."""
         self._taken: dict[bytes, tuple[int, int, int]] = {}
         """The new counters of places whose lines are not inserted yet."""
         self.db = db
@@ -102,6 +104,7 @@ class SqliteSession:
 
     def rows(self, query: str, parameters: Sequence[object] = ()) -> list[Row]:
         """See `Session.rows`."""
+        self.give_way()
         db, text = self.connection, _translated(query)
         # A read takes no lock: it must not wait for writers.
         if db.in_transaction or text.startswith("SELECT"):
@@ -130,6 +133,7 @@ class SqliteSession:
 
     def read_places(self, known: Mapping[bytes, Extent]) -> list[Row]:
         """See `Session.read_places`; the caller reads a snapshot."""
+        self.give_way()
         found: list[Row] = []
         execute = self.connection.execute
         for place, extent in known.items():

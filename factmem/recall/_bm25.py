@@ -371,9 +371,10 @@ class TermIndex:
         self._count -= 1
         return True
 
-    def slots(self, term: str) -> Sequence[int]:
-        """Return the slots of the documents that have a term themselves."""
-        return self._lists.term(term, None).own
+    def slots(self, term: str, np: Array | None = None) -> Sequence[int]:
+        """Return the slots of the documents that have a term themselves; as an array with numpy."""
+        lists = self._lists
+        return lists.term(term, None).own if np is None else lists.dense_term(np, term, None).own
 
     def query(self, words: Sequence[Word], name: Collection[str] = ()) -> QueryWords:
         """Return the words of a query to search for.

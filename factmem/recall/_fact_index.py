@@ -1,5 +1,6 @@
 """FactIndex: an in-memory index of facts for search by words and by meaning. No I/O."""
 
+import re
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
@@ -290,16 +291,20 @@ class FactIndex:
         """
         if hints.times is None or not hints.times.count(2):
             return {}
-        found = {
-            slot
-            for slot, fit in enumerate(hints.times)
-            if fit == 2 and self._placed[slot] is not None and (among is None or among[slot])
-        }
         asked = content_words(words(untimed(question, now)))
-        holders = [[slot for term in word for slot in self._terms.slots(term)] for word in asked]
-        if any(not found.isdisjoint(each) for each in holders):
-            return {}
-        is_alone = len(asked) <= _FEW and sum(map(bool, holders)) <= 1
+        np = numpy_or_none() if len(self._placed) >= _WORTH_NUMPY else None
+        known = 0
+        for word in asked:
+            slots = [*filter(len, (self._terms.slots(term, np) for term in word))]
+            if any(2 in map(hints.times.__getitem__, each) for each in slots):
+                return {}
+            known += bool(slots)
+        found = [
+            slot
+            for slot in (each.start() for each in re.finditer(b"\x02", hints.times))
+            if self._placed[slot] is not None and (among is None or among[slot])
+        ]
+        is_alone = len(asked) <= _FEW and known <= 1
         return dict.fromkeys(found, 1.0 if is_alone else _BESIDE_WORDS)
 
     def asked(self, question: str, *, has_vectors: bool) -> tuple[QueryWords, str | None]:

@@ -36,7 +36,8 @@ async def test_devices_converge(new_store: NewStore, tmp_path: Path) -> None:
             if count % 2:
                 key = Aes256GCMEncryptor(Aes256GCMEncryptor.generate_key())
                 given: Any = {"encryption": key} if count % 4 == 1 else {}
-                device.store = new_store(store=f"{self.root.name}-{count}", **given)
+                store = new_store(store=f"{self.root.name}-{count}", **given)
+                device.store = await self.stack.enter_async_context(store)
                 device.path = self.root / "no such folder"  # so there are no backups
             return device
 

@@ -116,7 +116,8 @@ class PlaceFullError(StorageError):
 class CorruptJournalError(StorageError):
     """A store is damaged: an acknowledged entry cannot be read.
 
-    Nothing is overwritten. `LocalFileMemoryProvider.salvage` saves what can be read into a new store.
+    Nothing is overwritten. `LocalFileMemoryProvider.salvage` saves what can be read into a new
+    store.
     """
 
 

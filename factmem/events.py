@@ -58,7 +58,8 @@ class MemoryOperation(StrEnum):
     EMBED = "embed"
     """One request to an embedder, for a recall or a detection."""
     CHAT = "chat"
-    """One extraction by a chat model, for a detection or a merge: its requests, repeated ones included."""
+    """One extraction by a chat model, for a detection or a merge: its requests, repeated ones
+    included."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """The decorator of all commands: their shared options, the open store, and the output.
 
-A command is a function that returns an `Answer`, or prints what it does and returns None. A parameter
-`store` is the open store, and `key` the key of the options of `keys`. All others are its own arguments.
+A command is a function that returns an `Answer`, or prints what it does and returns None. A
+parameter `store` is the open store, and `key` the key of the options of `keys`. All others are its
+own arguments.
 
 The guide to the commands: their groups in the help, and two examples for each.
 """

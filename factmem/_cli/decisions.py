@@ -243,8 +243,8 @@ async def watch(
 
 
 _IDLE, _IDLE_UNKNOWN = 2.0, 30.0
-"""The least seconds between two looks at a store, and at one that has to be read to notice changes. A
-look that takes longer is rarer."""
+"""The least seconds between two looks at a store, and at one that has to be read to notice changes.
+A look that takes longer is rarer."""
 _SHARE = 10
 _MOST_NEW = 20
 """The new values that are kept of a place, its newest; the next follow when these are decided."""
@@ -386,7 +386,10 @@ class Recent:
         return [(known.place, moment(known.mark[1])) for _, known in found]
 
     def matching(self, question: str) -> list[Place]:
-        """Return the places with most of a question's words, rare words counting more; few are all."""
+        """Return the places with most of a question's words, rare words counting more.
+
+        Few are all.
+        """
         if len(self._known) <= _MOST_SEARCHED:
             return [known.place for known in self._known.values()]
         asked = {crc32(term.encode()) for word in words(question) for term in word}
@@ -495,8 +498,8 @@ class Desk:
             text: The right value, as it was typed.
 
         Raises:
-            CommandError: The value was changed or forgotten in the meantime, or the right one is not
-                of the kind of the keyword's values.
+            CommandError: The value was changed or forgotten in the meantime, or the right one is
+                not of the kind of the keyword's values.
         """
         place = row.place
         review = self._review(place)

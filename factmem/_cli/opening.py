@@ -6,7 +6,8 @@ store. A key comes from one named place and never from an argument, which other 
 the process list; nor may a URL have a password. The store is closed when the work ends, also after
 an error.
 
-Project: the options that a project file holds, `factmem.toml` or `[tool.factmem]` of pyproject.toml.
+Project: the options that a project file holds, `factmem.toml` or `[tool.factmem]` of
+pyproject.toml.
 
 Objects of the application, named `module:NAME`: concepts, an embedder, a memory.
 """
@@ -53,7 +54,10 @@ def run(
     creates: bool = False,
     storage: Storage | None = None,
 ) -> T:
-    """Open the store of the command's options, call `work` with it, and close it; see `open_store`."""
+    """Open the store of the command's options, call `work` with it, and close it.
+
+    See `open_store`.
+    """
     store = open_store(GIVEN.get(), creates=creates, storage=storage)
 
     async def call() -> T:
@@ -138,8 +142,8 @@ def key_from(
     """Return the key of the options; None if there is none.
 
     Raises:
-        CommandError: There is more than one key, not the one that is named, or no terminal to ask for
-            a passphrase.
+        CommandError: There is more than one key, not the one that is named, or no terminal to ask
+            for a passphrase.
     """
     if sum(map(bool, (env, file, passphrase, keyring_entry))) > 1:
         raise CommandError("Pass only one key: a variable, a file, a passphrase or a keyring")
@@ -330,7 +334,10 @@ def _printing_to_stderr() -> Generator[None]:
 
 
 def load_concepts(named: str | None) -> tuple[Concept[Any, Any], ...]:
-    """Import the concepts of `module:NAME`: one or a profile, or a list, tuple, set or dict of them."""
+    """Import the concepts of `module:NAME`.
+
+    One or a profile, or a list, tuple, set or dict of them.
+    """
     if named is None:
         return ()
     found = _load_object(

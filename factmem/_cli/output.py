@@ -1,7 +1,8 @@
 """Output of commands: JSON, tables, and lines without characters that control a terminal.
 
-A terminal gets tables, in which the value has at least half of the width, and relative times. A file
-or a pipe gets one line for each row, without padding: cells separated by tabs, and the value first.
+A terminal gets tables, in which the value has at least half of the width, and relative times. A
+file or a pipe gets one line for each row, without padding: cells separated by tabs, and the value
+first.
 """
 
 import json

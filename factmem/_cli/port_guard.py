@@ -44,9 +44,9 @@ _SAFE = frozenset({"GET", "HEAD"})
 class PortGuard:
     """An ASGI application that passes on only requests with a valid token.
 
-    Other accounts of the machine can reach the port too, and pages in a browser can send requests to
-    it: so the token is required, and `Host` and `Origin` must be those of this machine. A browser
-    has the token in a cookie, and must also name the origin of every change.
+    Other accounts of the machine can reach the port too, and pages in a browser can send requests
+    to it: so the token is required, and `Host` and `Origin` must be those of this machine. A
+    browser has the token in a cookie, and must also name the origin of every change.
 
     Args:
         app: The application to protect. It finds the token in `scope["state"]`.
@@ -128,7 +128,10 @@ def _is_bearer(headers: list[str]) -> bool:
 
 
 def _cookies(headers: list[str], name: str) -> list[str]:
-    """Return all cookies of a name. A parser keeps the last one only, which another page may set."""
+    """Return all cookies of a name.
+
+    A parser keeps the last one only, which another page may set.
+    """
     found: list[str] = []
     for each in ";".join(headers).split(";"):
         try:
@@ -212,7 +215,8 @@ class Tokens:
 
     Args:
         secret: The key of the signatures.
-        address: Where the page is: the links of another server with the same secret open nothing here.
+        address: Where the page is: the links of another server with the same secret open nothing
+            here.
     """
 
     def __init__(self, secret: str, address: str) -> None:
@@ -232,7 +236,10 @@ class Tokens:
         return Visitor(name, Role(role), expires, place) if time.time() < expires else None
 
     def form_token(self, token: str) -> str:
-        """Return what each form of the holder of a token must contain: other pages cannot know it."""
+        """Return what each form of the holder of a token must contain.
+
+        Other pages cannot know it.
+        """
         return self._signature("form", token)
 
     def _signature(self, purpose: str, text: str) -> str:

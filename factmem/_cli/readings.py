@@ -175,7 +175,10 @@ class Reading:
         )
 
     def waiting(self, since: datetime | None) -> list[Row]:
-        """Return the values that wait for a person: proposals, and what models learnt since a time."""
+        """Return the values that wait for a person.
+
+        Proposals, and what models learnt since a time.
+        """
         proposals = self._ledger.proposals((), self._now)
         items = [proposed_item(self.place, each) for each in proposals]
         disputed = {item.fact.id for item in items if item.is_ending}

@@ -138,7 +138,10 @@ def mcp(
 
 
 async def _serve_stdio(server: "Server[Any]") -> None:
-    """Serve MCP over stdio. The SDK drops a line that is no message; here its sender gets an error."""
+    """Serve MCP over stdio. The SDK drops a line that is no message.
+
+    Here its sender gets an error.
+    """
     from mcp.server.stdio import stdio_server
     from mcp.shared.message import SessionMessage
     from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData

@@ -376,12 +376,12 @@ def import_(
 ) -> Answer:
     """Import facts from a bundle, CSV, JSON Lines, the memories of another program, or chats.
 
-    The memories are those of Koog, CrewAI, mem0, Graphiti or the memory server of MCP. The chats are
-    those that ChatGPT and Claude export.
+    The memories are those of Koog, CrewAI, mem0, Graphiti or the memory server of MCP. The chats
+    are those that ChatGPT and Claude export.
 
     Importing again changes nothing. For a bundle, `--place` selects places. For rows without a
-    column `place`, for memories and for chats it is the target. Exit code 1 means that something could
-    not be imported; it is named.
+    column `place`, for memories and for chats it is the target. Exit code 1 means that something
+    could not be imported; it is named.
     """
     receipts, only = receipts_of(erased), [parse_place(each) for each in place or ()]
     with ExitStack() as stack:

@@ -1,12 +1,12 @@
 """FileLock: an advisory lock on a file, against other processes and threads.
 
-On POSIX systems it is `flock`, because locks of the other kind (`fcntl`, `lockf`) are released when any
-descriptor of the file is closed. On Windows it is `msvcrt.locking`. The file is never deleted and never
-written: a lock on a deleted file excludes no process.
+On POSIX systems it is `flock`, because locks of the other kind (`fcntl`, `lockf`) are released when
+any descriptor of the file is closed. On Windows it is `msvcrt.locking`. The file is never deleted
+and never written: a lock on a deleted file excludes no process.
 
-On Linux waiters take turns: who finds another one waiting goes to the end of a queue of rungs, bytes of
-the same file, and locks one rung after the other. Without it a process that saves again and again
-would take the lock back before those that sleep between two attempts.
+On Linux waiters take turns: who finds another one waiting goes to the end of a queue of rungs,
+bytes of the same file, and locks one rung after the other. Without it a process that saves again
+and again would take the lock back before those that sleep between two attempts.
 """
 
 import errno

@@ -18,8 +18,8 @@ class _Pause:
     """Pauses automatic collection in the process while a thread is inside. Pauses may overlap.
 
     It sets the threshold of the youngest generation to zero. It does not call `gc.disable` and
-    `gc.enable`, which the program may call at the same time. `gc.freeze` would hide the program's own
-    garbage from the collector, and `gc.unfreeze` would undo a freeze of the program.
+    `gc.enable`, which the program may call at the same time. `gc.freeze` would hide the program's
+    own garbage from the collector, and `gc.unfreeze` would undo a freeze of the program.
     """
 
     def __init__(self) -> None:

@@ -55,8 +55,8 @@ class PerLoopResource(Generic[T]):
 class PerLoop(Generic[T]):
     """Creates one object for each event loop, on first use. It lives as long as the loop and this.
 
-    The object must not reference the loop, or no closed loop would be collected while this exists: a
-    program may call `asyncio.run` a million times with one store.
+    The object must not reference the loop, or no closed loop would be collected while this exists:
+    a program may call `asyncio.run` a million times with one store.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:
@@ -79,8 +79,8 @@ _THREADS = 40
 class Workers:
     """Runs blocking work in worker threads with its own limiter.
 
-    With anyio's default limiter, forty threads that wait for a save would deadlock, and hanging calls
-    would block the threads that other code needs.
+    With anyio's default limiter, forty threads that wait for a save would deadlock, and hanging
+    calls would block the threads that other code needs.
 
     Args:
         abandon: Whether a cancelled caller returns at once; the work finishes in its thread and its

@@ -211,7 +211,8 @@ def snowball_stem(word: str) -> str:
     """Stem by the Snowball algorithm: "swimming" and "swims" become "swim".
 
     Latin letters are stemmed as English, and Cyrillic, Arabic, Greek and Devanagari as the language
-    with the most readers. Needs the package `snowballstemmer`, which the extra `recall` installs. Thread-safe.
+    with the most readers. Needs the package `snowballstemmer`, which the extra `recall` installs.
+    Thread-safe.
 
     Raises:
         MissingExtraError: The package is not installed.

@@ -33,8 +33,8 @@ def tidy_keyword(text: str) -> str:
     """Return a keyword as words in lower case, joined by hyphens.
 
     Raises:
-        ValueError: It looks like a path, holds control characters, mixes alphabets in a word, or has
-            no letter or digit; or it is longer than 64 characters.
+        ValueError: It looks like a path, holds control characters, mixes alphabets in a word, or
+            has no letter or digit; or it is longer than 64 characters.
     """
     if len(text) > _LONGEST:
         raise ValueError(f"is longer than {MAX_KEYWORD} characters")

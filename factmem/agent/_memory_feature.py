@@ -55,12 +55,13 @@ class MemoryOptions(TypedDict, total=False):
       with a strategy; see `AgentMemory.recall_facts_to_agent`.
     - `auto_detect`: whether to detect facts in the user's words, after the answer. One more call to
       a model for each run. False by default.
-    - `conversations`: whether to store the messages of each run, under the run's `conversation`, and
-      queue them for `MemoryConversations.learn`, which detects their facts in any process and not
-      after the answer: when the chat has rested, or at once with `auto_detect`. False by default.
+    - `conversations`: whether to store the messages of each run, under the run's `conversation`,
+      and queue them for `MemoryConversations.learn`, which detects their facts in any process and
+      not after the answer: when the chat has rested, or at once with `auto_detect`. False by
+      default.
     - `learn`: whether stored messages are queued. True by default.
-    - `history_tokens`: the most tokens of stored messages that a run of the same `conversation` shows
-      the model, the newest, unless the run has `messages`. 8,000 by default, 0 for none.
+    - `history_tokens`: the most tokens of stored messages that a run of the same `conversation`
+      shows the model, the newest, unless the run has `messages`. 8,000 by default, 0 for none.
     - `detection`: how facts are detected, also by strategies and the tool `remember`.
     - `tools`, `save`, `prefix`: whether the model gets the tools of `AgentMemory.tools`, for the
       subjects of each run. False by default.

@@ -60,8 +60,8 @@ class AgentTool(Protocol):
 class AgentResult:
     """The result of a run.
 
-    `text` is the answer, `messages` the conversation for the next run, `usage` the cost. `loading` and
-    `detection` are the reports of the memory, and `reports_of(kind)` returns all of one type.
+    `text` is the answer, `messages` the conversation for the next run, `usage` the cost. `loading`
+    and `detection` are the reports of the memory, and `reports_of(kind)` returns all of one type.
     """
 
     text: str = field(repr=False)
@@ -260,13 +260,13 @@ class AgentContext:
 class AgentFeature(Protocol):
     """An extension of an agent: a memory, a log, a moderator.
 
-    Implement the two methods; no base class is needed. `agent.install(MyFeature, option=...)` creates
-    one and returns it.
+    Implement the two methods; no base class is needed. `agent.install(MyFeature, option=...)`
+    creates one and returns it.
 
-    A feature may also have `async def after_step(self, context: AgentContext, step: AgentStep)`, which
-    is called after an answer, and after all tool calls of a response have ended. `context.messages`
-    ends with their results and is sent with the next call to the model: a feature can shorten old
-    results, remove images or add an instruction. An exception ends the run.
+    A feature may also have `async def after_step(self, context: AgentContext, step: AgentStep)`,
+    which is called after an answer, and after all tool calls of a response have ended.
+    `context.messages` ends with their results and is sent with the next call to the model: a
+    feature can shorten old results, remove images or add an instruction. An exception ends the run.
 
     One instance serves all runs of the agent, several at once: keep the state of a run in its
     context.

@@ -1,4 +1,7 @@
-"""Current values of the places of a detection: matching a model's words, and known values in prompts."""
+"""Current values of the places of a detection.
+
+Matching a model's words, and known values in prompts.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress

@@ -1,8 +1,8 @@
 """Statements that were learnt before: learning a chat again changes nothing.
 
-A statement is identified by where it was said: its conversation, its message (the digest of text and
-speaker, as positions change and few chats have times) and its quote. The id of a learnt fact has
-the digest of the message:
+A statement is identified by where it was said: its conversation, its message (the digest of text
+and speaker, as positions change and few chats have times) and its quote. The id of a learnt fact
+has the digest of the message:
 
     00000007 1 9f2c41d07a 5b0e94c1d2f37
     number     message    quote, keyword, value

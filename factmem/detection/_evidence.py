@@ -30,10 +30,11 @@ _CLAUSE_END = re.compile(r"[.!?\u061f;,\u060c:\n()。、]|\s[-\u2013\u2014]\s")
 _HEAD_END = re.compile(r"[.!?\u061f;,\u060c\n()。、]|\s[-\u2013\u2014]\s")
 """The same for the beginning of a clause: "Translate into German: I live in Rome" is one."""
 _HEAD_LETTERS = 3
-"""Shorter words before a quote are pronouns and articles in most languages: "I", "ich", "yo", "저는"."""
+"""Shorter words before a quote are pronouns and articles in most languages: "I", "ich", "yo",
+"저는"."""
 _TAIL_LETTERS = 4
-"""In scripts without spaces, and in Korean, so many letters behind a quote say more than politeness:
-"京都に引っ越す" and "かもしれません"."""
+"""In scripts without spaces, and in Korean, so many letters behind a quote say more than
+politeness: "京都に引っ越す" and "かもしれません"."""
 _IN_THE = re.compile(r"\bno(?= [^\W\d_a-z])")
 """Portuguese, and no negation: "Moro no Porto"."""
 _CONTENT = 4
@@ -86,7 +87,8 @@ class Sentence(NamedTuple):
 
         Args:
             value: The words of the value.
-            about: The description of its concept: "What the user does not eat" needs no second "not".
+            about: The description of its concept: "What the user does not eat" needs no second
+                "not".
             is_said: Whether the model says that it is stated: "olives" for "I don't like olives".
         """
         if has_negation(value):

@@ -215,7 +215,8 @@ the subject; else "asked", "denied", "supposed" (an "if", a wish), "quoted" (oth
 said it), "to work on" (text to translate, a story, a role) or "of another" (a relative, a pet). \
 Better leave such items out. What the value itself says is stated: "may move to Oslo". What another \
 has goes under a keyword about them, with their name in the value: "family", "wife is a nurse"."""
-"""At the end of the question, where it is not overlooked, for those who pay for no verifying call."""
+"""At the end of the question, where it is not overlooked, for those who pay for no verifying
+call."""
 
 _SEVERAL_SPEAKERS = """\
 Several people speak, each with a "name". A fact about another person than the subject names that \

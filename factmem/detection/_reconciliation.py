@@ -1,7 +1,7 @@
 """Reconciliation of a model's answer with the stored values: pure, item by item.
 
-`read_items` validates the items of an answer. `reconcile` compares them with each other and with the
-current values, and decides what to save, retract, confirm and reject. Nothing is written here.
+`read_items` validates the items of an answer. `reconcile` compares them with each other and with
+the current values, and decides what to save, retract, confirm and reject. Nothing is written here.
 """
 
 from collections.abc import Sequence
@@ -206,8 +206,8 @@ def _settled_type(topic: Sequence[Candidate], current: CurrentValues) -> FactTyp
     """Return whether a made-up keyword is SINGLE or MULTIPLE.
 
     MULTIPLE if an item or the store says so, or if a later statement neither corrects nor ends an
-    earlier one: a mistaken SINGLE of a model must not lose a value. What the application or a person
-    saved as SINGLE stays SINGLE.
+    earlier one: a mistaken SINGLE of a model must not lose a value. What the application or a
+    person saved as SINGLE stays SINGLE.
     """
     where = topic_of(topic[0])
     if current.is_decided(where):

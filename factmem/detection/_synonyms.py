@@ -51,8 +51,8 @@ _UNRELATED = (
     "painting: A painting in a museum",
     "contract: The date of the contract",
 )
-"""Strings that no concept is a synonym of. Their similarity counts as 0: MiniLM gives unrelated ones
-a cosine of 0.1, models of the E5 kind 0.7, and one threshold has to suit both."""
+"""Strings that no concept is a synonym of. Their similarity counts as 0: MiniLM gives unrelated
+ones a cosine of 0.1, models of the E5 kind 0.7, and one threshold has to suit both."""
 
 _WORD = re.compile(r"[a-z]+")
 _OPPOSED = tuple(

@@ -31,8 +31,8 @@ class Doubt(StrEnum):
     """The reason why a value is marked, or only proposed: its quote may not prove it."""
 
     NEAR = "near quote"
-    """The quote is not letter for letter in the message; the nearest words were stored. The value is
-    stored and marked; for all other reasons it is a proposal."""
+    """The quote is not letter for letter in the message; the nearest words were stored. The value
+    is stored and marked; for all other reasons it is a proposal."""
     VALUE = "value"
     """The value shares no word or number with the quote; an instruction must stand in its quote."""
     NUMBER = "number"
@@ -40,8 +40,8 @@ class Doubt(StrEnum):
     CUT = "cut quote"
     """The quote is inexact, and leaves out words of its clause ("My dog is" allergic to nuts)."""
     NEGATION = "negation"
-    """The quote stops just before or after a negation; or it has one that the value lacks, and the model
-    does not say that it is stated so."""
+    """The quote stops just before or after a negation; or it has one that the value lacks, and the
+    model does not say that it is stated so."""
     QUESTION = "question"
     """The quote is part of a question."""
     QUOTATION = "quotation"
@@ -70,7 +70,8 @@ class RejectionReason(StrEnum):
     INVALID_VALUE = "invalid value"
     """The value does not fit the concept's type, is empty, or too long."""
     SECRET = "secret"  # noqa: S105 - the name of a reason
-    """The value looks like a password, a key or a card number, and no declared concept asks for it."""
+    """The value looks like a password, a key or a card number, and no declared concept asks for
+    it."""
     UNKNOWN_MESSAGE = "unknown message"
     """No message has that number."""
     UNTRUSTED_MESSAGE = "untrusted message"
@@ -78,8 +79,8 @@ class RejectionReason(StrEnum):
     QUOTE_NOT_FOUND = "quote not found"
     """The message does not contain the quote."""
     WEAK_QUOTE = "weak quote"
-    """The quote is in the message and proves nothing: it is too short, or ends nothing that the item
-    retracts."""
+    """The quote is in the message and proves nothing: it is too short, or ends nothing that the
+    item retracts."""
     NOT_STORED = "not stored"
     """The value to retract is not current."""
     UNSUPPORTED = "unsupported"
@@ -89,7 +90,8 @@ class RejectionReason(StrEnum):
     SUPERSEDED = "superseded"
     """Another item, about a later message, overrules it."""
     PASTED = "pasted"
-    """It is an instruction, and its words may be from pasted text; see `DetectionReport.proposed`."""
+    """It is an instruction, and its words may be from pasted text; see
+    `DetectionReport.proposed`."""
     LEARNT = "learnt"
     """The statement was learnt before: what became of its value since then stays."""
     NOT_CONFIRMED = "not confirmed"
@@ -185,16 +187,16 @@ class DetectionReport(Displayed):
     erased: list[PlacedFact] = field(default_factory=list[PlacedFact])
     """Facts that were not saved, as their place was erased after the chat was read."""
     refused: list[Retraction] = field(default_factory=list[Retraction])
-    """Retractions that changed nothing: the value was said again later, a person confirmed it, or the
-    place was erased after the chat was read."""
+    """Retractions that changed nothing: the value was said again later, a person confirmed it, or
+    the place was erased after the chat was read."""
     proposed: list[PlacedFact] = field(default_factory=list[PlacedFact])
-    """Facts that wait for a decision: they contradict what a person confirmed, their concept asks for
-    review, or their quote does not prove them (see `doubtful`). They are stored as proposals; see
-    `AgentMemory.review`. Instructions that may be pasted are not stored: save one if the user
+    """Facts that wait for a decision: they contradict what a person confirmed, their concept asks
+    for review, or their quote does not prove them (see `doubtful`). They are stored as proposals;
+    see `AgentMemory.review`. Instructions that may be pasted are not stored: save one if the user
     confirms it."""
     others: tuple[str, ...] = ()
-    """The names in the chat whose words did not count: they are no subject's. If they should be, say
-    whose they are: `Detection(speaker={"Sam Lee": "u1"})`."""
+    """The names in the chat whose words did not count: they are no subject's. If they should be,
+    say whose they are: `Detection(speaker={"Sam Lee": "u1"})`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,8 +207,8 @@ class Detection:
 
     Raises:
         TypeError: A field has the wrong type.
-        ValueError: A word or time zone is unknown, two concepts have the same keyword, or `trust` contains a
-            kind that no message has.
+        ValueError: A word or time zone is unknown, two concepts have the same keyword, or `trust`
+            contains a kind that no message has.
     """
 
     only: Concepts | None = None
@@ -215,7 +217,8 @@ class Detection:
     """Writers to trust besides the user: `SourceKind.ASSISTANT`, `SourceKind.TOOL`."""
     speaker: str | Mapping[str, str] | None = None
     """The `name` of the user who may be cited; or whose a name is: `{"Sam Lee": "u1"}` maps names,
-    mail addresses and ids of messages to entities. By default the entity of a subject is its name."""
+    mail addresses and ids of messages to entities. By default the entity of a subject is its
+    name."""
     verify: Literal["new"] | None = None
     """"new" lets a second call check the new values of an answer: it keeps, proposes or drops each.
     One call for 40 values; about 400 tokens with its schema, the cited messages, and 50 a value."""

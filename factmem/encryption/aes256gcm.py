@@ -1,8 +1,8 @@
 """Aes256GCMEncryptor: wraps the keys of a store with the user's keys.
 
-A store has a key ring: random data keys, and a key for names. The row of the store contains one wrapped
-copy of it for each key slot; `Encryption` wraps and unwraps it. Records are encrypted with keys derived
-from the ring, never with the user's key.
+A store has a key ring: random data keys, and a key for names. The row of the store contains one
+wrapped copy of it for each key slot; `Encryption` wraps and unwraps it. Records are encrypted with
+keys derived from the ring, never with the user's key.
 """
 
 import base64
@@ -70,8 +70,8 @@ class Encryption(Protocol):
 class Aes256GCMEncryptor:
     """Wraps a store's key ring with one or more keys, by AES-256-GCM.
 
-    The first key is the preferred one, used for new stores; each of them may open a store. A key may
-    be a base64 string.
+    The first key is the preferred one, used for new stores; each of them may open a store. A key
+    may be a base64 string.
 
     Raises:
         TypeError: A key is neither a `Key` nor a string.

@@ -33,8 +33,8 @@ _COST = (3, 64 * 1024, 4)
 
 _MOST_PASSES, _MOST_KIB, _MOST_LANES = 16, 256 * 1024, 16
 _MOST_WORK = 3 * _COST[0] * _COST[1]
-"""The greatest costs of a slot, and of passes times KiB: with higher ones, in each of the slots that a
-store may have, an edited file could exhaust the machine."""
+"""The greatest costs of a slot, and of passes times KiB: with higher ones, in each of the slots
+that a store may have, an edited file could exhaust the machine."""
 
 
 class KeyDerivation(TypedDict):
@@ -100,9 +100,9 @@ class Key:
     def from_passphrase(cls, passphrase: str) -> "Key":
         """Return a key that is derived from a passphrase with Argon2id.
 
-        The store contains the salt and the cost, so the same passphrase opens it on any machine. The
-        passphrase is normalised (NFKC). The key is derived in a worker thread when a store is opened,
-        in about 0.3 s, with 64 MiB.
+        The store contains the salt and the cost, so the same passphrase opens it on any machine.
+        The passphrase is normalised (NFKC). The key is derived in a worker thread when a store is
+        opened, in about 0.3 s, with 64 MiB.
 
         Args:
             passphrase: A string that is not empty; the longer, the better.

@@ -53,9 +53,9 @@ class RenewableEncryption(Encryption, Protocol):
 class KeyFile:
     """An `Encryption` with random keys in a file, which is created with the first store.
 
-    The file contains the keys of any number of stores. With it all of them can be read, and without it
-    none: keep copies, but only as many as you can destroy. Keep it out of the backups of the database.
-    Several hosts can share it on a network file system with locks.
+    The file contains the keys of any number of stores. With it all of them can be read, and without
+    it none: keep copies, but only as many as you can destroy. Keep it out of the backups of the
+    database. Several hosts can share it on a network file system with locks.
 
     Destroyed keys are overwritten before their file is deleted. Flash memory and copy-on-write file
     systems may keep the old blocks; if that matters, use a key service.
@@ -131,7 +131,10 @@ class KeyFile:
         return keys
 
     def _content(self) -> bytes:
-        """Return the content of the file; read again if it was replaced and overwritten meanwhile."""
+        """Return the content of the file.
+
+        Read again if it was replaced and overwritten meanwhile.
+        """
         while True:
             with self.path.open("rb") as file:
                 content = file.read()

@@ -66,7 +66,8 @@ class EvalCase:
     conversation: str | None = None
     """The chat that the fact must name as its source."""
     place: tuple[str, str, str, str | None] | None = None
-    """The place to search: scope type, scope, subject and entity. By default those of the memory."""
+    """The place to search: scope type, scope, subject and entity. By default those of the
+    memory."""
     messages: Sequence[dict[str, Any]] = ()
     """A chat, for a case of detection, in the form of OpenAI's messages."""
     facts: Sequence[ExpectedFact] = ()
@@ -133,7 +134,8 @@ def folded(text: str) -> str:
 def has(text: str, value: str) -> bool:
     """Whether a folded text has a value that does not begin or end inside an English word or number.
 
-    "art" is not in "party", and a Korean noun is in itself with a particle. An empty value is in no text.
+    "art" is not in "party", and a Korean noun is in itself with a particle. An empty value is in no
+    text.
     """
     wanted, at = folded(value), -1
     while wanted and (at := text.find(wanted, at + 1)) >= 0:
@@ -161,8 +163,8 @@ async def assert_cases(
             await assert_cases(memory, "cases.jsonl")
 
     Args:
-        memory: The memory. Questions need no model; cases of detection need its chat model, and save
-            nothing.
+        memory: The memory. Questions need no model; cases of detection need its chat model, and
+            save nothing.
         cases: A JSON Lines file, or cases. Only accepted ones are run.
         limit: The maximum of facts that a recall returns.
 

@@ -62,7 +62,8 @@ class Draft:
 def read_chats(path: str | os.PathLike[str]) -> list[Chat]:
     """Read chats from a file.
 
-    JSON: a list of messages with `role` and `content`, or a list of chats; a chat may also be an object
+    JSON: a list of messages with `role` and `content`, or a list of chats; a chat may also be an
+        object
     with `messages` and `id`. JSON Lines: a chat on each line.
 
     Raises:
@@ -104,8 +105,8 @@ async def draft_cases(
 ) -> Draft:
     """Let a model propose cases, one call for each 6,000 tokens of messages.
 
-    A proposal is kept only if its value is in its message, and an earlier value in an earlier one. Cases
-    name the chat and the message as evidence, and are not accepted yet.
+    A proposal is kept only if its value is in its message, and an earlier value in an earlier one.
+    Cases name the chat and the message as evidence, and are not accepted yet.
 
     Args:
         model: Proposes the cases.

@@ -133,7 +133,8 @@ class ConversationHistory(HistoryProvider):
 
     A conversation has the id of its session. It is encrypted, restricted by views, erased and, by
     `MemoryConversations.learn`, learnt from like any other. The messages of a run are stored in one
-    durable write, after the run. Without it the framework keeps the messages in the session's state.
+    durable write, after the run. Without it the framework keeps the messages in the session's
+    state.
 
     Args:
         memory: The memory.

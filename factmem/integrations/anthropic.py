@@ -3,8 +3,8 @@
     tool = MemoryTool(memory.of("alice"))
     runner = client.beta.messages.tool_runner(..., tools=[tool])
 
-It needs the extra `anthropic` and an `AsyncAnthropic`; `MemoryToolSync` is for `Anthropic`. The answers to Claude are identical to those
-of the SDK's own file-based tool.
+It needs the extra `anthropic` and an `AsyncAnthropic`; `MemoryToolSync` is for `Anthropic`. The
+answers to Claude are identical to those of the SDK's own file-based tool.
 
 `MemoryDocuments` stores the files; here are paths, numbers of lines and words. Every error of a
 command becomes a `ToolError`, which Claude reads.

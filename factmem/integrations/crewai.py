@@ -12,10 +12,10 @@ first waits for them, so that it finds what the last task has saved.
 Scope paths of CrewAI as scopes, and facts as records.
 
 `/` is the scope of the view, and a path below it the scope with the path behind its name; a path
-exists if the store lists a place of it. The private notes of a source have a scope of their own, behind
-`//`, so that no prompt, tool or search of others reads them. CrewAI is synchronous, so its methods run in the portal.
-Every call makes a view of the paths it names, which cannot reach facts of other users.
-`FactmemMemory` adds saves and recalls, which need a chat model or a search.
+exists if the store lists a place of it. The private notes of a source have a scope of their own,
+behind `//`, so that no prompt, tool or search of others reads them. CrewAI is synchronous, so its
+methods run in the portal. Every call makes a view of the paths it names, which cannot reach facts
+of other users. `FactmemMemory` adds saves and recalls, which need a chat model or a search.
 """
 
 import time
@@ -293,7 +293,8 @@ class FactmemMemory(Memory):
     A path, as in `memory.scope("/team/api")` and `memory.slice([...])`, is a `MemoryScope` of its
     own with the name of the memory's narrowest one before it: `agent/desk/team/api` for the agent
     "desk". Other users, and memories with other scopes, do not reach it. The path `/` is the places
-    of the view and all paths below. Without a path nothing is saved elsewhere: no model selects one.
+    of the view and all paths below. Without a path nothing is saved elsewhere: no model selects
+    one.
 
     Queries and saves emit CrewAI's events, with their texts, as those of CrewAI's own memory do.
 

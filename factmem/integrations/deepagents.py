@@ -76,8 +76,8 @@ class MemoryFile(Protocol):
     async def text(self) -> str | None:
         """Return the content; None if the document does not exist.
 
-        The model is told of a document that raises an `OSError`, a `UnicodeDecodeError` or an error of
-        factmem: it is not the same as none.
+        The model is told of a document that raises an `OSError`, a `UnicodeDecodeError` or an error
+        of factmem: it is not the same as none.
         """
         ...
 

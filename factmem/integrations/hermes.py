@@ -1,6 +1,7 @@
 """A memory provider for Hermes: facts before each turn, tools, and detection after it.
 
-Write `$HERMES_HOME/plugins/factmem/__init__.py`, and set `memory.provider: factmem` in `config.yaml`:
+Write `$HERMES_HOME/plugins/factmem/__init__.py`, and set `memory.provider: factmem` in
+`config.yaml`:
 
     memory = AgentMemory(provider, scopes=scopes, subjects=[USER], chat_model=model)
 
@@ -41,7 +42,8 @@ class HermesMemory(MemoryProvider):
 
     The facts are loaded before each turn, for the turn only: no session stores them. Facts are
     detected in the user's words after the turn, on Hermes' own worker, and not in the turns of
-    subagents and scheduled jobs. A platform's user is an entity of its own, such as `telegram:4711`.
+    subagents and scheduled jobs. A platform's user is an entity of its own, such as
+    `telegram:4711`.
 
     Args:
         memory: The memory, or `MemoryRuns` that the application made itself.

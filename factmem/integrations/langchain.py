@@ -37,15 +37,16 @@ class FactmemMiddleware(AgentMiddleware[Any, Any]):
 
     The facts follow the system prompt and are loaded for each model call. They are not in the
     state: they are never stale within a thread, and no checkpoint contains a fact that is deleted
-    later. With `conversations`, a thread without a checkpointer goes on: the model reads what was said
-    before under its `thread_id`. A subagent of a deep agent has a memory if its own specification lists the middleware.
+    later. With `conversations`, a thread without a checkpointer goes on: the model reads what was
+    said before under its `thread_id`. A subagent of a deep agent has a memory if its own
+    specification lists the middleware.
 
     Sync and async runs are supported. An async run uses its own event loop.
 
     Args:
         memory: The memory, or `MemoryRuns` that the application opens itself.
-        placement: `instructions` puts the facts after the system prompt, `message` into a user message
-            before the user's last one.
+        placement: `instructions` puts the facts after the system prompt, `message` into a user
+            message before the user's last one.
         portal: The portal in which sync runs use the memory.
         **options: See `MemoryRuns`. `user` gets LangGraph's `Runtime`.
 

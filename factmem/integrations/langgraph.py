@@ -163,8 +163,8 @@ class FactmemStore(BaseStore):
         scope: The scope of the items; do not store other facts in it.
         ttl: LangGraph's configuration of the times to live. Expired items are never returned, so
             there is no sweep: `sweep_interval_minutes` and `omit_expired` change nothing.
-        index: LangGraph's configuration of an index. A search embeds the fields that are new to this
-            process, in one request, and raises the embedder's errors. The vectors of 1,000
+        index: LangGraph's configuration of an index. A search embeds the fields that are new to
+            this process, in one request, and raises the embedder's errors. The vectors of 1,000
             namespaces are kept, in memory only; `dims` changes nothing. Items without an indexed
             field are returned last.
         portal: The portal in which the sync methods run.

@@ -26,8 +26,8 @@ class FactmemBlock(BaseMemoryBlock[str]):
 
     LlamaIndex loads them for each call of the chat's model, and stores them nowhere. It hands over
     messages when they leave its window of recent ones: with `auto_detect` facts are detected then.
-    Call `aput` with the rest when a chat ends. The messages of one `aput` without a `session_id`, such
-    as LlamaIndex's `Memory` passes, belong to the chat of this block.
+    Call `aput` with the rest when a chat ends. The messages of one `aput` without a `session_id`,
+    such as LlamaIndex's `Memory` passes, belong to the chat of this block.
 
     Args:
         memory: The memory, or `MemoryRuns` that the application opens itself.

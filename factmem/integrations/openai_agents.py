@@ -43,8 +43,9 @@ def with_memory(
 
     The facts follow the agent's instructions. They are loaded for each model call: a fact that a
     tool saves is in the next call. No session and no `RunState` stores them. Add a memory to each
-    agent of a handoff; facts are detected by the agent that answers. With `conversations`, the messages
-    of a run are one conversation; those of a `ConversationSession` are stored by the session.
+    agent of a handoff; facts are detected by the agent that answers. With `conversations`, the
+    messages of a run are one conversation; those of a `ConversationSession` are stored by the
+    session.
 
     Args:
         agent: The agent. The copy keeps its instructions, tools and hooks.
@@ -80,11 +81,12 @@ def memory_filter(
 ) -> Callable[[CallModelData[T]], Awaitable[ModelInputData]]:
     """Return a filter that puts the facts into a message of their own before each model call.
 
-        await Runner.run(agent, "Hi", run_config=RunConfig(call_model_input_filter=memory_filter(memory)))
+        await Runner.run(agent, "Hi",
+        run_config=RunConfig(call_model_input_filter=memory_filter(memory)))
 
-    It serves every agent of a run, after handoffs too, and keeps the cached prompt when a fact changes:
-    the facts are in a user message before the user's last one. No session stores it. Use it in place of
-    `with_memory`, which gives agents tools and detects facts.
+    It serves every agent of a run, after handoffs too, and keeps the cached prompt when a fact
+    changes: the facts are in a user message before the user's last one. No session stores it. Use
+    it in place of `with_memory`, which gives agents tools and detects facts.
 
     Args:
         memory: The memory, or `MemoryRuns` that the application opens itself.

@@ -56,18 +56,18 @@ class MemorySpans:
 
     The span is a child of the caller's current span, has the start and end of the operation, and
     its name is the `gen_ai.operation.name`. `gen_ai.memory.store.id` is the place, if there is
-    exactly one, with a hash in the place of the entity; `gen_ai.memory.record.count` is the number of
-    values. Attributes that the
-    conventions do not define begin with `factmem.`: the operation's own name, the correlation id,
-    the numbers of model and embedding calls, of listed places and of embedded texts. A failed
-    operation has the status error and its `error.type`.
+    exactly one, with a hash in the place of the entity; `gen_ai.memory.record.count` is the number
+    of values. Attributes that the conventions do not define begin with `factmem.`: the operation's
+    own name, the correlation id, the numbers of model and embedding calls, of listed places and of
+    embedded texts. A failed operation has the status error and its `error.type`.
 
     Spans contain no facts and no queries.
 
     Args:
         tracer_provider: The provider that gets the spans; by default the global one.
-        entities: Whether spans name the entity of a place, such as a user's id, and not a hash of it.
-            The hash shows which spans belong together; who knows the ids can find out which it is.
+        entities: Whether spans name the entity of a place, such as a user's id, and not a hash of
+            it. The hash shows which spans belong together; who knows the ids can find out which it
+            is.
 
     Raises:
         MissingExtraError: The package `opentelemetry-api` is not installed.

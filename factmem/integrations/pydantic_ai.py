@@ -39,8 +39,8 @@ __all__ = ["MemoryCapability"]
 class MemoryCapability(AbstractCapability[AgentDepsT]):
     """The memory of a run's user, for `Agent(capabilities=[...])`. It serves any number of runs.
 
-    With `conversations`, a run with a `conversation_id` and without a `message_history` shows the model
-    what was said before in this conversation.
+    With `conversations`, a run with a `conversation_id` and without a `message_history` shows the
+    model what was said before in this conversation.
 
     Args:
         memory: The memory, or `MemoryRuns` that the application opens itself.

@@ -3,8 +3,8 @@
     install_memory(agent, memory, user="alice", auto_detect=True)
     agent.run("Which editor do I use?")
 
-It needs the extra `smolagents`. smolagents is synchronous: the memory runs in a portal. Steps as JSON
-are saved and loaded:
+It needs the extra `smolagents`. smolagents is synchronous: the memory runs in a portal. Steps as
+JSON are saved and loaded:
 
     save_steps(agent, "monitor.json")
     load_steps(other, "monitor.json")       # in another process
@@ -63,17 +63,18 @@ def install_memory(
     """Add a memory to an agent, which keeps its callbacks and tools. Managed agents need their own.
 
     The facts are loaded for each call of the agent's model, plans included, and follow the system
-    prompt. Only the call has them: no step stores them. Facts are detected in the user's task, never in
-    the results of tools or pages, also after `agent.interrupt()`. `to_dict` and `save` leave the tools
-    of the memory out, as they belong to a store: install the memory in the agent that is loaded.
+    prompt. Only the call has them: no step stores them. Facts are detected in the user's task,
+    never in the results of tools or pages, also after `agent.interrupt()`. `to_dict` and `save`
+    leave the tools of the memory out, as they belong to a store: install the memory in the agent
+    that is loaded.
 
     Args:
         agent: The agent; changed in place.
         memory: The memory, or `MemoryRuns`.
-        placement: `instructions` puts the facts after the system prompt, `message` into a user message
-            after those of the run.
-        conversation: The name of the chat: with `conversations`, the model reads what was said in it
-            before the agent's own steps. Without a name each run is one of its own.
+        placement: `instructions` puts the facts after the system prompt, `message` into a user
+            message after those of the run.
+        conversation: The name of the chat: with `conversations`, the model reads what was said in
+            it before the agent's own steps. Without a name each run is one of its own.
         portal: The portal in which the memory runs.
         **options: See `MemoryRuns`. `user` gets the agent; a function may read a context variable.
 
@@ -186,7 +187,10 @@ def _without_tools(agent: MultiStepAgent, write: Callable[..., T]) -> Callable[.
 def _run_with_memory(
     agent: MultiStepAgent, runs: MemoryRuns[MultiStepAgent], learn: Callable[[], None]
 ) -> Callable[..., Any]:
-    """Return the `run` of an agent that needs a user, and learns what was said if it is interrupted."""
+    """Return the `run` of an agent that needs a user.
+
+    Learns what was said if it is interrupted.
+    """
     run = agent.run
 
     @contextmanager
@@ -277,8 +281,8 @@ def save_steps(agent: MultiStepAgent, path: str | os.PathLike[str]) -> None:
 def load_steps(agent: MultiStepAgent, path: str | os.PathLike[str]) -> None:
     """Replace an agent's steps with those of a file; `agent.run(task, reset=False)` continues.
 
-    It reads files of `save_steps`, and smolagents' own `json.dump(agent.memory.get_full_steps(), file)`,
-    whose images are lost. The variables of a `CodeAgent`'s Python are not in the file.
+    It reads files of `save_steps`, and smolagents' own `json.dump(agent.memory.get_full_steps(),
+    file)`, whose images are lost. The variables of a `CodeAgent`'s Python are not in the file.
     """
     restored: Any = parse_steps(json.loads(Path(path).read_text()))
     agent.memory.steps = restored

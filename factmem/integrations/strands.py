@@ -67,8 +67,8 @@ class FactmemMemoryStore(MemoryStore):
 
     The manager searches it for each of the user's messages, and gives the model its tools
     `search_memory` and, with `add_tool_config=True`, `add_memory`, which saves a note. With
-    `auto_detect` or `conversations`, what was said is learnt at the end of each invocation, before it
-    returns. With `FactmemSessionRepository` in the same agent, its session stores the messages.
+    `auto_detect` or `conversations`, what was said is learnt at the end of each invocation, before
+    it returns. With `FactmemSessionRepository` in the same agent, its session stores the messages.
 
     Args:
         memory: The memory, or `MemoryRuns` that the application opens itself.
@@ -158,8 +158,8 @@ class FactmemMemoryStore(MemoryStore):
 class _EachInvocation(ExtractionTrigger):
     """Learns what was said before an invocation of the agent returns.
 
-    The triggers of Strands save in the background, every five invocations by default: a short chat is
-    never saved, and the end of the event loop cancels the rest.
+    The triggers of Strands save in the background, every five invocations by default: a short chat
+    is never saved, and the end of the event loop cancels the rest.
     """
 
     name = "factmem"
@@ -189,11 +189,11 @@ def _tasks() -> set[int]:
 class FactmemSessionRepository(SessionRepository):
     """The sessions of one user, for Strands' `RepositorySessionManager`.
 
-    The messages of an agent are a conversation: encrypted, restricted by views, erased with the user
-    and, by `MemoryConversations.learn`, learnt from. Its name is that of the session; of another agent
-    than Strands' "default" it is `session/agent`. The state is in documents of a scope of its own. A
-    message that a guardrail redacts is removed physically. Strands is synchronous here: each method
-    runs in a portal.
+    The messages of an agent are a conversation: encrypted, restricted by views, erased with the
+    user and, by `MemoryConversations.learn`, learnt from. Its name is that of the session; of
+    another agent than Strands' "default" it is `session/agent`. The state is in documents of a
+    scope of its own. A message that a guardrail redacts is removed physically. Strands is
+    synchronous here: each method runs in a portal.
 
     Args:
         memory: A view of one user, such as `memory.of("alice")`.
@@ -263,7 +263,10 @@ class FactmemSessionRepository(SessionRepository):
     def create_message(
         self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
     ) -> None:
-        """Store a message, and queue the conversation for learning. A repeated call changes nothing."""
+        """Store a message, and queue the conversation for learning.
+
+        A repeated call changes nothing.
+        """
         (chat,) = chat_of([session_message.to_message()], is_whole=True)
         message = {**chat, _WHOLE: _json(session_message.to_dict())}
         name = str(session_message.message_id)
@@ -315,8 +318,8 @@ class FactmemSessionRepository(SessionRepository):
 class FactmemStorage:
     """The bytes of one user as a `Storage` of Strands: for sessions' snapshots and offloaded results.
 
-    Each key is a document, in a scope of its own: encrypted, restricted by views, erased with the user.
-    Replaced and deleted bytes stay in its history until `memory.contents.tidy` removes that.
+    Each key is a document, in a scope of its own: encrypted, restricted by views, erased with the
+    user. Replaced and deleted bytes stay in its history until `memory.contents.tidy` removes that.
 
     Args:
         memory: A view of one user, such as `memory.of("alice")`.

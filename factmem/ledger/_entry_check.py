@@ -1,7 +1,7 @@
 """Validation of entries that come from outside: bundles and other stores.
 
-A separate module, because the parts of pydantic for its schema take longer to import than the rest of
-the ledger, and no save or load needs them.
+A separate module, because the parts of pydantic for its schema take longer to import than the rest
+of the ledger, and no save or load needs them.
 """
 
 import re

@@ -300,8 +300,8 @@ def _joined(best: StoredFact, one: StoredFact, other: StoredFact) -> StoredFact:
 def _marked(best: StoredFact, one: StoredFact, other: StoredFact) -> StoredFact:
     """Return a fact with the marks of both copies.
 
-    A purge marks what was superseded by a purged value, in the one copy that knows. A copy only ever
-    gains marks, so all copies end with the same ones.
+    A purge marks what was superseded by a purged value, in the one copy that knows. A copy only
+    ever gains marks, so all copies end with the same ones.
     """
     positions = {canonical(value): number for number, value in values_of(best)}
     for name in _MARKS:
@@ -413,8 +413,8 @@ def received(entries: Sequence[Entry]) -> Received:
 
 
 CLOCK_TOLERANCE = timedelta(minutes=10)
-"""How far the clocks of two copies may differ. A later time is refused and not moved: each copy would
-move it to another moment, and they would never agree."""
+"""How far the clocks of two copies may differ. A later time is refused and not moved: each copy
+would move it to another moment, and they would never agree."""
 
 
 def check_recorded(entries: Iterable[Entry], now: str) -> None:

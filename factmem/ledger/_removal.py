@@ -156,7 +156,8 @@ class Rest:
         self._is_removing = bool(gone or doomed)
         self._purged_at = purged_at
         self._doomed = doomed or {}
-        """Values by keyword and key that go from all saves recorded until a time, whatever lives."""
+        """Values by keyword and key that go from all saves recorded until a time, whatever
+        lives."""
         self._nameless = {(keyword, digest_of(key)) for keyword, key in nameless or ()}
         """The values whose forgettings and retractions lose their digests: they are purged."""
         proposed = [life for life in trace.lives if life.item.state == "proposed"]
@@ -221,7 +222,10 @@ class Rest:
         return records
 
     def _forget(self, entry: Entry) -> list[ForgottenItem]:
-        """Return the forgettings without purged digests: each still ends what was said before it."""
+        """Return the forgettings without purged digests.
+
+        Each still ends what was said before it.
+        """
         return [
             (keyword, fact_id, "" if (keyword, digest) in self._nameless else digest)
             for keyword, fact_id, digest in entry.get("forget", ())

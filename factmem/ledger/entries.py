@@ -118,7 +118,8 @@ class Entry(TypedDict):
     tie: NotRequired[int]
     """Its number among the entries of this time, if it does not follow the entry before it."""
     received: NotRequired[str]
-    """When this store imported it, a stamp after all that the place had then. No other store sees it."""
+    """When this store imported it, a stamp after all that the place had then. No other store sees
+    it."""
     facts: NotRequired[list[StoredFact]]
     forget: NotRequired[Sequence[ForgottenItem]]
     whole: NotRequired[Literal[True]]

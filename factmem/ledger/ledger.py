@@ -50,8 +50,9 @@ from factmem.models.when import begin_of, end_of
 
 __all__ = ["Ledger", "Proposal"]
 
-# The rules for a new statement. They apply whenever an entry is folded, never only when it is saved:
-# so they also hold for what another copy recorded, and no write comes between the check and the save.
+# The rules for a new statement. They apply whenever an entry is folded, never only when it is
+# saved: so they also hold for what another copy recorded, and no write comes between the check and
+# the save.
 
 
 def outdated(held: KeywordItems | None, fact: StoredFact, at: str) -> Collection[int]:

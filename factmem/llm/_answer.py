@@ -7,8 +7,8 @@ A lenient JSON parser for strings that models write.
 
 It accepts a byte order mark, thoughts before the answer, prose and code fences around the JSON,
 trailing commas, `//` comments, line breaks inside strings, single quotes, keys without quotes and
-Python's `True`, `False` and `None`. It rejects JSON that is cut off or damaged, because facts would be lost
-silently. Libraries that repair JSON would complete it instead.
+Python's `True`, `False` and `None`. It rejects JSON that is cut off or damaged, because facts would
+be lost silently. Libraries that repair JSON would complete it instead.
 
 Every function takes time linear in the length of its string.
 
@@ -65,7 +65,8 @@ _THOUGHT = re.compile(r"[\s\ufeff]*+[<\[◁]([A-Za-z][\w:|-]{2,40})[>\]▷]")
 """The opening of a passage before the answer, whatever a model calls it: `<think>`, `[THINK]`."""
 _THOUGHT_END = re.compile(r"[<\[◁]/([A-Za-z][\w:|-]{2,40})[>\]▷]")
 _CHANNEL = re.compile(r"<\|[a-z_]+\|>")
-"""A special token of chat templates between the parts of an answer: `<|channel|>final<|message|>`."""
+"""A special token of chat templates between the parts of an answer:
+`<|channel|>final<|message|>`."""
 
 
 class UnreadableTextError(ValueError):

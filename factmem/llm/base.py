@@ -18,10 +18,12 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 Message: TypeAlias = Mapping[str, object]
-"""One message in the format of OpenAI's chat completions: `{"role": "user", "content": "Hello"}`."""
+"""One message in the format of OpenAI's chat completions: `{"role": "user", "content":
+"Hello"}`."""
 
 ToolDefinition: TypeAlias = Mapping[str, object]
-"""One tool in the format of OpenAI's chat completions: `{"type": "function", "function": {...}}`."""
+"""One tool in the format of OpenAI's chat completions: `{"type": "function", "function":
+{...}}`."""
 
 
 class DefinedTool:

@@ -589,7 +589,10 @@ def named_chat_model(name: str) -> ChatModel:
 
 
 def ollama_url() -> str:
-    """Return the address of Ollama's OpenAI interface: that of `OLLAMA_HOST`, else this machine's."""
+    """Return the address of Ollama's OpenAI interface.
+
+    That of `OLLAMA_HOST`, else this machine's.
+    """
     host = os.environ.get("OLLAMA_HOST") or "localhost"
     parts = urlsplit(host if "://" in host else f"http://{host}")
     name = parts.hostname or "localhost"

@@ -4,10 +4,10 @@ No call to a model. The functions behave like the methods of `AgentMemory` that 
 
 Instructions: the facts that a model has to follow, apart from other facts.
 
-A value is an instruction if the application saved it, or if it quotes the user's own message and is in
-the place of one entity. Values from tools, documents, web pages and the assistant are never
-instructions: otherwise a page could control every later run. In a place without an entity, which users
-share, a quote could be from another user and is not an instruction either.
+A value is an instruction if the application saved it, or if it quotes the user's own message and is
+in the place of one entity. Values from tools, documents, web pages and the assistant are never
+instructions: otherwise a page could control every later run. In a place without an entity, which
+users share, a quote could be from another user and is not an instruction either.
 """
 
 import logging

@@ -161,9 +161,9 @@ def _checked_listeners(listeners: Iterable[EventListener]) -> tuple[EventListene
 class MemoryParts:
     """What the methods of a memory or a view work with, all with one view of the store.
 
-    `provider` is restricted to the boundary of the view and reports its operations, `reader` reads from
-    it, `selection` has the places of calls, and `events` reports what the provider does not: calls that
-    are refused, detections and recalls.
+    `provider` is restricted to the boundary of the view and reports its operations, `reader` reads
+    from it, `selection` has the places of calls, and `events` reports what the provider does not:
+    calls that are refused, detections and recalls.
 
     Args:
         settings: The settings of the memory.
@@ -182,8 +182,8 @@ class MemoryParts:
         self.reader: FactReader = FactReader(self.provider, settings.concepts.values())
         self.workers: Workers = Workers()
 
-    # What a program that only loads facts does not need is imported with its first use: it is half of
-    # the package.
+    # What a program that only loads facts does not need is imported with its first use: it is half
+    # of the package.
 
     @cached_property
     def chat_model(self) -> ChatModel | None:

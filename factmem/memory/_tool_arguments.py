@@ -222,7 +222,8 @@ def arguments_given(given: str | Mapping[str, object] | None, arguments: type[A]
     usual = f"The arguments must be a JSON object with: {needed}"
     try:
         read = _object(given, next(iter(arguments.model_fields), None))
-        # Lone surrogates, NaN and deep nesting pass the models, and no store or endpoint takes them.
+        # Lone surrogates, NaN and deep nesting pass the models, and no store or endpoint takes
+        # them.
         from_json(to_json(read), allow_inf_nan=False)
         return arguments.model_validate(read)
     except ValidationError as exc:

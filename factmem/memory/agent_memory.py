@@ -135,8 +135,8 @@ class AgentMemory:
 
     Raises:
         TypeError: An argument has the wrong type, such as a path instead of a provider.
-        ValueError: Two of `concepts` have the same keyword, the form's `max_tokens` is too small for a
-            fact, or `embedder` names none.
+        ValueError: Two of `concepts` have the same keyword, the form's `max_tokens` is too small
+            for a fact, or `embedder` names none.
     """
 
     def __init__(
@@ -201,8 +201,8 @@ class AgentMemory:
         instead. Its files are not encrypted, unless `storage` is an `EncryptedStorage`. The memory
         has one scope, the product, and one subject, the per-entity subject `user`, bound to `user`
         as by `of`. Another program finds the facts with the same product, or with
-        `AgentMemory(store, scopes=MemoryScopesProfile(product="app"), subjects=[USER])`. For others,
-        or to share a store between users, open it with `LocalFileMemoryProvider`.
+        `AgentMemory(store, scopes=MemoryScopesProfile(product="app"), subjects=[USER])`. For
+        others, or to share a store between users, open it with `LocalFileMemoryProvider`.
         """
 
         @asynccontextmanager
@@ -331,9 +331,9 @@ class AgentMemory:
         """Return the content of the memory message; empty if there are no facts.
 
         For frameworks that build their own prompts. Equal facts give equal bytes. With a question,
-        only what is relevant is included, as in `recall_facts_to_agent`: facts, and quotes of stored
-        conversations. There are at most `limit` of them, by default 20, or as many as fit into
-        `max_tokens`, as `estimate_tokens` counts them.
+        only what is relevant is included, as in `recall_facts_to_agent`: facts, and quotes of
+        stored conversations. There are at most `limit` of them, by default 20, or as many as fit
+        into `max_tokens`, as `estimate_tokens` counts them.
         """
         report: LoadReport
         if question is not None:
@@ -392,8 +392,8 @@ class AgentMemory:
 
         Args:
             name: The application's name for the chat; another user's chat may have the same.
-            learn: Whether appended messages are queued for `conversations.learn`, which detects their
-                facts. False only stores them.
+            learn: Whether appended messages are queued for `conversations.learn`, which detects
+                their facts. False only stores them.
             learn_after: How long the chat rests before it is due, or ten times as long if it never
                 rests; 30 seconds by default.
             keep: How long messages are kept. None keeps them until they are removed or erased.
@@ -435,9 +435,9 @@ class AgentMemory:
 
         A concept with one value has at most one `SingleFact`. A concept with many values has one
         `MultipleFacts` per save, those of the most specific place first. Without `concept`, values
-        of the memory's `concepts` have their types; all others are plain JSON. A value that does not
-        fit its type is left out and reported in `unreadable` of the list; with `concept` it raises
-        `StoredFactError`.
+        of the memory's `concepts` have their types; all others are plain JSON. A value that does
+        not fit its type is left out and reported in `unreadable` of the list; with `concept` it
+        raises `StoredFactError`.
 
         With a class of `Profile`, the result is an instance with the current values. A field whose
         value cannot be read has its default, and is named in `profile_unreadable`.
@@ -646,8 +646,9 @@ class AgentMemory:
         Messages of stored conversations are searched by words. Only current facts are found: no
         retracted, expired or superseded ones, and for a concept with one value only the fact of the
         most specific place. Several entities of one subject, as
-        in `subjects=[USER.of("alice"), USER.of("bob")]`, are resolved separately.  With `subjects=[USER.every()]` all entities are searched, a few at a time, and
-        the most relevant facts come first; no messages.
+        in `subjects=[USER.of("alice"), USER.of("bob")]`, are resolved separately.  With
+        `subjects=[USER.every()]` all entities are searched, a few at a time, and the most relevant
+        facts come first; no messages.
 
         Without an embedder no model is called. With an embedder there is one call for the question,
         and one for every 512 facts of a place without vectors. If the embedder fails or takes more
@@ -674,11 +675,12 @@ class AgentMemory:
     ) -> RecallReport:
         """Put the facts that are relevant to a question into a chat, instead of all facts.
 
-        For agents with more facts than fit a prompt. If the user's conversations are stored, quotes of
-        them take turns with the facts, and `limit` counts both. After five facts come further values
-        of the concepts of the best three. The whole memory message is replaced. To add
-        concepts that every prompt needs, call `load_facts_to_agent` afterwards. Within the form's `max_tokens`
-        the best matches are kept. They are ordered by concept: equal facts give equal bytes.
+        For agents with more facts than fit a prompt. If the user's conversations are stored, quotes
+        of them take turns with the facts, and `limit` counts both. After five facts come further
+        values of the concepts of the best three. The whole memory message is replaced. To add
+        concepts that every prompt needs, call `load_facts_to_agent` afterwards. Within the form's
+        `max_tokens` the best matches are kept. They are ordered by concept: equal facts give equal
+        bytes.
 
         A text of several sentences is searched sentence by sentence, at most the last eight that
         contain words; the best match of a fact counts. The query defaults to the user's last

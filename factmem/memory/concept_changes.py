@@ -2,9 +2,9 @@
 
 KeywordMerge: gives the facts of former keywords the keyword of a concept, in one place.
 
-The history is rewritten under the new keyword if that leaves the current values that the rule wants.
-If not, an appended entry first moves the current values; the history of a former keyword that would
-still change them stays under that keyword.
+The history is rewritten under the new keyword if that leaves the current values that the rule
+wants. If not, an appended entry first moves the current values; the history of a former keyword
+that would still change them stays under that keyword.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -44,7 +44,8 @@ class PlaceChange(Displayed):
 
     place: Place
     values: int
-    """The number of values that were changed: current ones, of a conversion also those of history."""
+    """The number of values that were changed: current ones, of a conversion also those of
+    history."""
     has_both: bool = False
     """Whether the place had current values under several of the keywords."""
     problem: str | None = None
@@ -119,8 +120,8 @@ class ConceptChanges:
             progress: Is called after each place with the number of places so far, and of all.
 
         Raises:
-            ValueError: One of `keywords` is that of the concept, or `"both"` was passed for a concept with one
-                value.
+            ValueError: One of `keywords` is that of the concept, or `"both"` was passed for a
+                concept with one value.
             MemoryAccessError: The view is read-only.
         """
         async with self._events.before(MemoryOperation.SAVE):
@@ -412,7 +413,10 @@ class KeywordMerge:
         *,
         is_saved: bool,
     ) -> Entry:
-        """Return an entry with the wanted values under the concept's keyword, and all others forgotten."""
+        """Return an entry with the wanted values under the concept's keyword.
+
+        All others forgotten.
+        """
         own = {canonical(item.value): item for item in held.get(self._concept.keyword, ())}
         ids = {item.fact_id for item in own.values()}
         gone: list[ForgottenItem] = [

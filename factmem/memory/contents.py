@@ -491,8 +491,8 @@ class MemoryContents(ContentsUpkeep):
                 `mentioning` lists facts whose keyword, description or metadata contains them.
             subjects: The subjects to search; by default those of the memory.
             scopes: The scopes to search; by default all scopes of the memory.
-            conditions: What selects the values, such as `concept` and `value`. `ForgetConditions` has
-                all of them.
+            conditions: What selects the values, such as `concept` and `value`. `ForgetConditions`
+                has all of them.
 
         Raises:
             UnboundSubjectError: A subject is per entity and has no entity. Nothing was forgotten.

@@ -97,8 +97,8 @@ async def learn_due(
 ) -> LearningRun:
     """Take due chats from the queue and detect their facts; see `MemoryConversations.learn`.
 
-    A chat that fails is tried again after a pause that doubles each time, and given up after eight attempts.
-    What a killed worker had taken is due again when its lease ends.
+    A chat that fails is tried again after a pause that doubles each time, and given up after eight
+    attempts. What a killed worker had taken is due again when its lease ends.
 
     Args:
         store: The store of the queue.
@@ -224,7 +224,8 @@ class _Pace:
 
 
 _PAGE = 64
-"""The messages that are read first for a budget; a longer chat is read again, four times as many."""
+"""The messages that are read first for a budget; a longer chat is read again, four times as
+many."""
 
 _TRIM_EVERY = 64
 """Old messages are removed at every 64th message: it rewrites the conversation."""
@@ -237,7 +238,8 @@ class RemovedTurns(Displayed):
     count: int
     """How many messages were removed."""
     facts: tuple[AnyFact, ...] = field(repr=False)
-    """The current facts that were learnt from them. They stay; forget them if they should go too."""
+    """The current facts that were learnt from them. They stay; forget them if they should go
+    too."""
 
 
 @guided(
@@ -255,9 +257,9 @@ class Conversation:
         await chat.append({"role": "user", "content": "I moved to Busan"})
         messages = await chat.messages(last=20)
 
-    Messages are OpenAI chat-completions dicts and come back as they were appended. They are encrypted,
-    restricted by views and erased like facts. Concurrent appends of any number of processes each get
-    numbers of their own. factmem's own messages are not stored.
+    Messages are OpenAI chat-completions dicts and come back as they were appended. They are
+    encrypted, restricted by views and erased like facts. Concurrent appends of any number of
+    processes each get numbers of their own. factmem's own messages are not stored.
 
     Args:
         parts: The memory of the user.
@@ -377,9 +379,9 @@ class Conversation:
         Args:
             last: The maximum of messages to return, the newest; all by default.
             before: Only messages with a smaller number.
-            max_tokens: Return what a model needs to continue the chat: the newest messages that fit,
-                as `estimate_tokens` counts them, from one of the user on, each tool call with all of
-                its results, and no instructions.
+            max_tokens: Return what a model needs to continue the chat: the newest messages that
+                fit, as `estimate_tokens` counts them, from one of the user on, each tool call with
+                all of its results, and no instructions.
         """
         if max_tokens is None:
             return [dict(turn.message) for turn in await self.turns(last=last, before=before)]
@@ -393,7 +395,10 @@ class Conversation:
             page *= 4
 
     async def remove(self, *ids: str) -> RemovedTurns:
-        """Remove messages physically, by their ids; the result names the facts that rest on them."""
+        """Remove messages physically, by their ids.
+
+        The result names the facts that rest on them.
+        """
         return await self._removed(ids=ids)
 
     async def clear(self) -> RemovedTurns:
@@ -441,7 +446,10 @@ def is_own(turn: NewTurn) -> bool:
     }
 )
 class MemoryConversations:
-    """The chats of a memory's user, and the queue of those to learn; see `AgentMemory.conversations`."""
+    """The chats of a memory's user, and the queue of those to learn.
+
+    See `AgentMemory.conversations`.
+    """
 
     def __init__(self, parts: MemoryParts, parts_at: Callable[[Place], MemoryParts]) -> None:
         self._store = fact_store(parts.provider)

@@ -112,8 +112,8 @@ class CurrentFacts(list[AnyFact], Displayed):
     def __init__(self, facts: Iterable[AnyFact], unreadable: list[UnreadableConcept]) -> None:
         super().__init__(facts)
         self.unreadable = unreadable
-        """The concepts with values that do not fit their types, each with its place and error. Their
-        other values are in the list."""
+        """The concepts with values that do not fit their types, each with its place and error.
+        Their other values are in the list."""
 
     def _sheet(self) -> Sheet:
         columns = ("keyword", "value", "said", "expires")

@@ -51,7 +51,8 @@ class InboxItem(Displayed):
     current: AnyFact | None = None
     """The current fact that a proposal contradicts."""
     is_ending: bool = False
-    """Whether a model found that `current` is no longer true: `accept` removes it, `reject` keeps it."""
+    """Whether a model found that `current` is no longer true: `accept` removes it, `reject` keeps
+    it."""
 
     @property
     def version(self) -> str:
@@ -462,7 +463,8 @@ def _retracted(
 ) -> list[RetractedValue]:
     """Return the ends of values; also of those that were said at the same time, as the person saw them.
 
-    Times are equal if a clock was set back since: an entry is never recorded before the one before it.
+    Times are equal if a clock was set back since: an entry is never recorded before the one before
+    it.
     """
     held = [item for word in fact.concept.keywords for item in ledger.items(word, now).values()]
     last = max([fact.id, *(item.last[1] for item in held)])

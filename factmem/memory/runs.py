@@ -36,7 +36,8 @@ Chat: TypeAlias = Sequence[Mapping[str, object]]
 """Messages in the format of chat completions."""
 
 Placement: TypeAlias = Literal["instructions", "message"]
-"""Where an adapter puts the facts; beside the user's last message they leave the cached prompt as it is."""
+"""Where an adapter puts the facts; beside the user's last message they leave the cached prompt as
+it is."""
 
 UNREACHABLE = "The memory of earlier conversations cannot be reached now."
 """The text that a model gets instead of facts if the store fails."""
@@ -45,7 +46,8 @@ _AT_ONCE = timedelta(microseconds=1)
 """The rest of a chat that is due when it is stored."""
 
 _HISTORY_TOKENS = 8000
-"""The most tokens of earlier messages: twenty exchanges of 400 tokens, a tenth of a small context."""
+"""The most tokens of earlier messages: twenty exchanges of 400 tokens, a tenth of a small
+context."""
 
 PREFIX = "memory_"
 """The default prefix of the tools' names."""
@@ -85,14 +87,16 @@ class MemoryRuns(Generic[C]):
         text = await runs.prompt(context, chat)         # before a model call
         await runs.learn(context, chat, since=1)        # after the answer
 
-    A failure of the store or of the memory's models does not end a run: `on_failure` gets the error,
-    and the model reads that the memory cannot be reached. Errors of the application are raised before
-    the first call to a model: a subject without its entity, a read-only view, a missing key or extra.
+    A failure of the store or of the memory's models does not end a run: `on_failure` gets the
+    error, and the model reads that the memory cannot be reached. Errors of the application are
+    raised before the first call to a model: a subject without its entity, a read-only view, a
+    missing key or extra.
 
     Args:
         memory: The memory. `C` is the framework's context of a run.
         user: The user of all runs, or a function of the context. See `Who`.
-        recall: The most facts and quotes of `prompt`, those relevant to the question; else all facts.
+        recall: The most facts and quotes of `prompt`, those relevant to the question; else all
+            facts.
         auto_detect: Whether `learn` detects facts in the user's words at once. One model call each.
         conversations: Whether `learn` stores the messages of the run under its conversation, and
             queues them for `MemoryConversations.learn`, which detects their facts in any process:
@@ -237,9 +241,10 @@ class MemoryRuns(Generic[C]):
     async def history(self, context: C, conversation: str | None) -> list[dict[str, Any]]:
         """Return the newest stored messages of a conversation, for the model that continues it.
 
-        Put them before the messages of the run, in hosts that keep no history, and pass their number
-        as part of `since` to `learn`. There are none without `conversations`, and if the store fails.
-        Within `history_tokens` they are those of `Conversation.messages(max_tokens=...)`.
+        Put them before the messages of the run, in hosts that keep no history, and pass their
+        number as part of `since` to `learn`. There are none without `conversations`, and if the
+        store fails. Within `history_tokens` they are those of
+        `Conversation.messages(max_tokens=...)`.
 
         Args:
             context: The framework's context of the run.

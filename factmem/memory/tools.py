@@ -201,7 +201,8 @@ MAX_FACTS = 20
 """The maximum of facts in an answer."""
 
 _WHOLE = 40_000
-"""The maximum of characters of a single fact, which is shown in full: 16 KB may double by escapes."""
+"""The maximum of characters of a single fact, which is shown in full: 16 KB may double by
+escapes."""
 
 _QUOTES = 5
 """The most quotes of messages in an answer."""

@@ -1,8 +1,8 @@
 """Comparison of definitions of concepts: which ones a store takes over, and how others differ.
 
-A definition is taken over if the newer one can read all values of the older. A schema that was taken
-over before never comes back: of two versions of a program that run at the same time, the older one
-changes nothing, and is told that it differs.
+A definition is taken over if the newer one can read all values of the older. A schema that was
+taken over before never comes back: of two versions of a program that run at the same time, the
+older one changes nothing, and is told that it differs.
 """
 
 from collections.abc import Iterable, Mapping

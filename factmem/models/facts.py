@@ -220,8 +220,8 @@ class Concept(Generic[T_co, F_co]):
             models see them and cannot change them.
         was: Its former keywords. Loads, histories and forgettings include their facts, until
             `memory.contents.rename` has given them the new keyword. Saves write the new keyword.
-        read: Returns the value for a stored one that does not fit `value_type`, given as plain JSON:
-            values that were saved with an older type. An exception means that it has none.
+        read: Returns the value for a stored one that does not fit `value_type`, given as plain
+            JSON: values that were saved with an older type. An exception means that it has none.
         review: Whether what models learn of it is a proposal, until a person or the application
             decides; see `AgentMemory.review`.
 
@@ -541,7 +541,8 @@ class AnyFact(Displayed):
     """From 0 to 1. If a budget is too small for all facts, the more important ones are kept."""
     source: FactSource | None = field(default=None, kw_only=True)
     expires_at: datetime | None = field(default=None, kw_only=True)
-    """From this time on, loads do not return the fact: how long to keep it, not how long it holds."""
+    """From this time on, loads do not return the fact: how long to keep it, not how long it
+    holds."""
     since: When | None = field(default=None, kw_only=True)
     """From when the fact holds; None if that was not said."""
     until: When | None = field(default=None, kw_only=True)

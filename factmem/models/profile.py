@@ -1,4 +1,7 @@
-"""Profile: a memory shaped like a class. Its fields are concepts, and an instance has their values."""
+"""Profile: a memory shaped like a class.
+
+Its fields are concepts, and an instance has their values.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -181,7 +184,10 @@ class Profile(BaseModel):
 
     @property
     def profile_unreadable(self) -> dict[str, StoredFactError]:
-        """The fields with a stored value that does not fit, by name; it is left out, and stays stored."""
+        """The fields with a stored value that does not fit, by name.
+
+        It is left out, and stays stored.
+        """
         return dict(self._origin.unreadable)
 
 

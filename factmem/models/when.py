@@ -147,7 +147,10 @@ class When:
 
 
 def between(begin: datetime, end: datetime) -> When:
-    """Return the time between two moments: what held in it are all values that held at any of it."""
+    """Return the time between two moments.
+
+    What held in it are all values that held at any of it.
+    """
     span = object.__new__(When)
     for name, value in (("text", f"{stamp(begin)}/{stamp(end)}"), ("begin", begin), ("end", end)):
         object.__setattr__(span, name, value)

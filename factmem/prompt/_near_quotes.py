@@ -138,7 +138,10 @@ def _numbers(text: str) -> list[str]:
 
 
 def _words(text: str) -> list[_Word]:
-    """Return the words of a text in plain letters; scripts without spaces give single characters."""
+    """Return the words of a text in plain letters.
+
+    Scripts without spaces give single characters.
+    """
     found = list[_Word]()
     for piece in _PIECE.finditer(text):
         for letters, start, end in letters_of(piece.group()):

@@ -569,7 +569,8 @@ _LABEL = re.compile(
     r"[ \t]*(?=\S)([^\n]*)",
     re.MULTILINE,
 )
-"""A line with the name of its speaker: "Sam: ...", "[Sam] ...", "10:21 - Sam: ...", "**Sam:** ..."."""
+"""A line with the name of its speaker: "Sam: ...", "[Sam] ...", "10:21 - Sam: ...", "**Sam:**
+..."."""
 _MOST_NAMES = 3
 """The most words of a name."""
 _SHORTEST_NAME = 3

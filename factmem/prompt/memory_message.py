@@ -104,8 +104,8 @@ class MessageForm:
     message, and to never detect facts in it. Values are always one JSON string on one line.
 
     Raises:
-        ValueError: The header contains a tag of factmem or a line that could be parsed as a fact, or
-            no time zone has this name.
+        ValueError: The header contains a tag of factmem or a line that could be parsed as a fact,
+            or no time zone has this name.
         TypeError: A field has the wrong type.
     """
 
@@ -195,7 +195,8 @@ class Line(NamedTuple):
     """One value of a concept, or a quote. Lines sort by day, then by value; quotes by time."""
 
     day: str
-    """The day on which it was stated, `2026-08-01`; of a quote the time, or its place in the text."""
+    """The day on which it was stated, `2026-08-01`; of a quote the time, or its place in the
+    text."""
     value: str
     """The escaped value, as the line shows it."""
     text: str
@@ -466,7 +467,8 @@ _Entity: TypeAlias = tuple[str, str | None]
 """A subject's name and its entity."""
 
 _LEAST_LINE = 2
-"""Fewer tokens than any line has, even where each value that does not fit is skipped for a later one."""
+"""Fewer tokens than any line has, even where each value that does not fit is skipped for a later
+one."""
 
 _QUOTES = "What was said in earlier conversations, word for word"
 

@@ -1,9 +1,9 @@
 """Group commit: many saves, from many tasks, threads and event loops, share one durable write.
 
-Saves join one queue. A thread of the store commits it batch by batch, and wakes each event loop once
-per batch. Two thread switches by `anyio.to_thread` took 31 microseconds a save, these take 11. The
-first save starts the thread. It ends after ten idle seconds, when the store is closed, and when the
-store is garbage collected. A forked child starts its own.
+Saves join one queue. A thread of the store commits it batch by batch, and wakes each event loop
+once per batch. Two thread switches by `anyio.to_thread` took 31 microseconds a save, these take 11.
+The first save starts the thread. It ends after ten idle seconds, when the store is closed, and when
+the store is garbage collected. A forked child starts its own.
 """
 
 import copy
@@ -28,8 +28,8 @@ _logger = getLogger(__name__)
 W = TypeVar("W")
 
 LARGEST_BATCH = 256
-"""The most saves per durable write: enough to make the cost of a write negligible, few enough to hold the
-lock for milliseconds only."""
+"""The most saves per durable write: enough to make the cost of a write negligible, few enough to
+hold the lock for milliseconds only."""
 
 _THREADS = 8
 
@@ -51,8 +51,8 @@ class EventLoop:
     def __init__(self) -> None:
         loop: Any = current_token().native_token
         self._loop: weakref.ref[Any] = weakref.ref(loop)
-        # Methods of asyncio loops: a future wakes a task a microsecond faster than anyio's event, and a
-        # callback needs no task.
+        # Methods of asyncio loops: a future wakes a task a microsecond faster than anyio's event,
+        # and a callback needs no task.
         self.has_futures = hasattr(loop, "create_future")
         self.is_gathering = False
         """Whether the bell will be rung as soon as the tasks that are ready now have run."""
@@ -95,7 +95,8 @@ class Pending(Generic[W]):
         self._future: Any = None
         self._event: Event | None = None
 
-    # `wait` and `finish` run in the loop's thread only, so nothing can happen between check and wait.
+    # `wait` and `finish` run in the loop's thread only, so nothing can happen between check and
+    # wait.
 
     async def wait(self) -> None:
         """Wait until the work is done."""
@@ -127,8 +128,8 @@ class GroupCommit(Generic[W]):
     A forked child must create a new one, because it has neither the thread nor the waiting tasks.
 
     Args:
-        commit: Commits one batch at a time, in a thread, and sets `error` on the pieces that failed.
-            An error that it raises is the error of the whole batch.
+        commit: Commits one batch at a time, in a thread, and sets `error` on the pieces that
+            failed. An error that it raises is the error of the whole batch.
         workers: The threads that `close` uses.
         rest: Called in the committing thread after some idle seconds, with a function that returns
             whether work is queued; it must then return soon.
@@ -186,8 +187,8 @@ class GroupCommit(Generic[W]):
             try:
                 self._queue.remove(pending)
             except ValueError:  # its commit has begun
-                # In a cancelled scope only: after Task.cancel the task is expected to end now, and a
-                # collected coroutine has no loop.
+                # In a cancelled scope only: after Task.cancel the task is expected to end now, and
+                # a collected coroutine has no loop.
                 if not isinstance(exc, GeneratorExit) and current_effective_deadline() == -inf:
                     with CancelScope(shield=True):
                         await pending.wait()
@@ -213,7 +214,10 @@ class GroupCommit(Generic[W]):
         self._bell.release()
 
     async def _gather(self, loop: EventLoop) -> None:
-        """Ring when all tasks that are ready now have queued their saves, which then share a write."""
+        """Ring when all tasks that are ready now have queued their saves.
+
+        It then share a write.
+        """
         loop.is_gathering = True
         if loop.has_futures:
             loop.call_soon(self._ring, loop)
@@ -233,8 +237,8 @@ class GroupCommit(Generic[W]):
             has_thread, self._has_thread = self._has_thread, True
         self._bell.release()
         if not has_thread:
-            # A daemon, so that the interpreter need not wait for it at exit. An interrupted save was
-            # never acknowledged, and a torn write is repaired.
+            # A daemon, so that the interpreter need not wait for it at exit. An interrupted save
+            # was never acknowledged, and a torn write is repaired.
             arguments = (weakref.ref(self), self._bell)
             thread = threading.Thread(
                 target=_serve, args=arguments, name="factmem commit", daemon=True
@@ -275,8 +279,8 @@ class GroupCommit(Generic[W]):
     def _commit_all(self, count: int) -> None:
         """Commit `count` pieces of work, in batches.
 
-        The tasks that a batch wakes queue their next saves one by one, and ring when all have. A batch
-        of the first few would leave the others to a second write, and so on in every round.
+        The tasks that a batch wakes queue their next saves one by one, and ring when all have. A
+        batch of the first few would leave the others to a second write, and so on in every round.
         """
         with self._committing:
             for left in range(count, 0, -LARGEST_BATCH):

@@ -68,7 +68,10 @@ class MemoryDatabase:
     apart = write = forget = write_soon = read
 
     def is_current(self, view: View, key: Callable[[], bytes | None]) -> bool:
-        """See `Database.is_current`: each call is a checkpoint, so that a loop of loads lets others run."""
+        """See `Database.is_current`.
+
+        Each call is a checkpoint, so that a loop of loads lets others run.
+        """
         return False
 
     def has_extents(self, key: bytes, known: dict[bytes, tuple[int, ...]]) -> bool:

@@ -2,8 +2,9 @@
 
 The parts of a memory, and of each of its views, get this and not the application's store. The table
 in `StoreView` says of each method with a place whether it writes, what a read outside returns, and
-what its event counts; `_restricted` makes the method from that, with the signature of `FactStore`. A view
-keeps nothing that was read, and never closes the store, which the memory and other views use.
+what its event counts; `_restricted` makes the method from that, with the signature of `FactStore`.
+A view keeps nothing that was read, and never closes the store, which the memory and other views
+use.
 """
 
 # pyright: reportUnknownLambdaType=false, reportPrivateUsage=false
@@ -58,8 +59,8 @@ def view_of(
 ) -> FactStore:
     """Restrict a provider to a boundary, and report its operations to listeners.
 
-    Returns the provider itself if there are no boundary and no listeners. A provider that is not a `FactStore`
-    becomes one, so that none of its methods escapes the view.
+    Returns the provider itself if there are no boundary and no listeners. A provider that is not a
+    `FactStore` becomes one, so that none of its methods escapes the view.
     """
     store = as_store(provider)
     if boundary is None and not events:

@@ -1,8 +1,8 @@
 """Watching of places: the changes of a store in the order of their commits, by any process.
 
-A look reads what is new in all places as one snapshot, so that no change is seen before one that was
-committed earlier in another place. The order is that of the times at which this store recorded or
-imported the changes. These never go back in a place, although an import puts its entries among
+A look reads what is new in all places as one snapshot, so that no change is seen before one that
+was committed earlier in another place. The order is that of the times at which this store recorded
+or imported the changes. These never go back in a place, although an import puts its entries among
 older ones. A position has the last change of each place, and that time.
 """
 
@@ -35,7 +35,8 @@ _SHARE = 0.5
 _FORM = "p1-"
 """How a position begins."""
 _PLACE = Struct(">8sq8s")
-"""A place in a position: digests of its names and of its last change, with the time of that between."""
+"""A place in a position: digests of its names and of its last change, with the time of that
+between."""
 
 
 async def watched(

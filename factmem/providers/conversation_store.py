@@ -92,8 +92,8 @@ class ConversationStore:
             turns: The messages.
             conversation: The id of the conversation.
             place: Its place.
-            learn_after: Queue the conversation for learning, when it has rested for this long or, if
-                it never rests, after ten times as long. None does not queue it.
+            learn_after: Queue the conversation for learning, when it has rested for this long or,
+                if it never rests, after ten times as long. None does not queue it.
         """
         identity, name = self._enter(place), checked_name(conversation, "conversation")
         rest = _micros(learn_after, "learn_after")
@@ -112,7 +112,10 @@ class ConversationStore:
     async def turns(
         self, conversation: str, place: Place, *, last: int | None = None, before: int | None = None
     ) -> list[Turn]:
-        """Return messages, oldest first: the last ones, of those with a number less than `before`."""
+        """Return messages, oldest first.
+
+        The last ones, of those with a number less than `before`.
+        """
         checked_last(last, before)
         identity, name = self._enter(place), checked_name(conversation, "conversation")
         return await self._stored.converse(
@@ -184,7 +187,10 @@ class ConversationStore:
         return await self._stored.converse(lambda stored: stored.take(span, within))
 
     async def learnt(self, task: LearningTask, upto: int) -> bool:
-        """Record that all messages before the number `upto` were learnt; return whether the lease held."""
+        """Record that all messages before the number `upto` were learnt.
+
+        Return whether the lease held.
+        """
         return await self._stored.converse(lambda stored: stored.learnt(task, upto))
 
     async def failed(self, task: LearningTask, again_in: timedelta | None) -> bool:

@@ -3,8 +3,8 @@
     Turn, ConversationInfo   what is read
     LearningTask             a conversation that a worker has leased from the queue
 
-A conversation belongs to a place, as facts do: it is encrypted with the place's store, restricted by
-the same views and erased with the place. Its queue is one row, written in the transaction of the
+A conversation belongs to a place, as facts do: it is encrypted with the place's store, restricted
+by the same views and erased with the place. Its queue is one row, written in the transaction of the
 message, so that any process can learn what another one has stored.
 """
 
@@ -109,8 +109,8 @@ class LearningTask:
     since: int
     """The number of the first message that was not learnt yet."""
     attempts: int
-    """How often it was taken since the last success, this time included: more than once also after a
-    worker that ended without a word, and may have saved facts."""
+    """How often it was taken since the last success, this time included: more than once also after
+    a worker that ended without a word, and may have saved facts."""
     lease: int = field(repr=False)
 
 

@@ -14,8 +14,8 @@ class InMemoryProvider(FactStore):
 
     Safe for any number of tasks and threads, each with its own event loop. Every call is one
     checkpoint followed by one uninterrupted step, so a save that is cancelled at the checkpoint is
-    not stored at all. The size of a place is that of its entries, `erase` has no key to destroy, and
-    the function passed to `amend` runs on the event loop.
+    not stored at all. The size of a place is that of its entries, `erase` has no key to destroy,
+    and the function passed to `amend` runs on the event loop.
 
     Args:
         clock: Returns the time, as an aware datetime; the system clock by default.

@@ -1,9 +1,9 @@
 """A store in a folder: one SQLite database, durable when a save returns.
 
-The class puts the layers together: `SqliteDatabase` has the connections and the locks, `StoredPlaces`
-the operations, threads and shared commits, `SqlStore` the public methods. It adds what concerns a
-whole folder: `backup`, `restore` and `salvage` fill a draft beside the target,
-and publish it in one step, so that a crash leaves the old state.
+The class puts the layers together: `SqliteDatabase` has the connections and the locks,
+`StoredPlaces` the operations, threads and shared commits, `SqlStore` the public methods. It adds
+what concerns a whole folder: `backup`, `restore` and `salvage` fill a draft beside the target, and
+publish it in one step, so that a crash leaves the old state.
 """
 
 import os
@@ -56,10 +56,10 @@ class SalvagedStore(Displayed):
 class LocalFileMemoryProvider(SqlStore):
     """A `FactStore` in a folder of local files.
 
-    When a save returns, its facts survive kill -9 and a power cut. Concurrent saves share one durable
-    write. Any number of tasks, threads with their own event loops, and processes may use one folder
-    at once, through one instance or many; each sees the saves of all others. After a fork, parent and
-    child may both continue.
+    When a save returns, its facts survive kill -9 and a power cut. Concurrent saves share one
+    durable write. Any number of tasks, threads with their own event loops, and processes may use
+    one folder at once, through one instance or many; each sees the saves of all others. After a
+    fork, parent and child may both continue.
 
     Nothing touches the disk before the first call, and nothing is created before the first save or
     erasure, which is counted. The folder has a database, `facts.db`, its log beside it while the
@@ -76,25 +76,26 @@ class LocalFileMemoryProvider(SqlStore):
     not wait, and either outcome is possible.
 
     Erased and purged values are overwritten with zeros in all files before the call returns, unless
-    another process is reading: then the receipt says `copies_remain`, and it is done when that process
-    has finished. In an encrypted store the key of an erased place is destroyed with it. The function
-    passed to `amend` runs in a worker thread, under the store's lock.
+    another process is reading: then the receipt says `copies_remain`, and it is done when that
+    process has finished. In an encrypted store the key of an erased place is destroyed with it. The
+    function passed to `amend` runs in a worker thread, under the store's lock.
 
     Args:
-        root: The folder. The first save creates it, for its owner only unless `storage` has a `mode`.
+        root: The folder. The first save creates it, for its owner only unless `storage` has a
+            `mode`.
         storage: How it is stored: `SimpleStorage()`, the default, or `EncryptedStorage(...)`.
         clock: Returns the time as an aware datetime; the clock of this machine by default.
-        keep_history: The time for which replaced and forgotten values stay readable by `history` and
-            `as_of`. None, the default, keeps them for ever. Otherwise a place is compacted when more
-            than half of it is older history.
+        keep_history: The time for which replaced and forgotten values stay readable by `history`
+            and `as_of`. None, the default, keeps them for ever. Otherwise a place is compacted when
+            more than half of it is older history.
         limit: The most that one place may have; a save beyond it raises `PlaceFullError`.
-        must_exist: Raise `StorageError` if there is no store in the folder, instead of reading it as
-            empty and creating it at the first save. `create` creates one.
+        must_exist: Raise `StorageError` if there is no store in the folder, instead of reading it
+            as empty and creating it at the first save. `create` creates one.
 
     Raises:
         TypeError: An argument has the wrong type, such as a key instead of a storage.
-        ValueError: `root` is not a path, `keep_history` is negative, or the storage's `KeyFile` is in
-            the folder.
+        ValueError: `root` is not a path, `keep_history` is negative, or the storage's `KeyFile` is
+            in the folder.
         StorageError: (from every method) The operating system refused, or the store is damaged.
         StoreBusyError: (from writing methods) The lock was held beyond the storage's deadline.
         DecryptionError: (from every method) The key is missing or wrong, or rows do not verify.
@@ -136,8 +137,8 @@ class LocalFileMemoryProvider(SqlStore):
     async def backup(self, folder: str | Path) -> str:
         """Copy the store into a new folder while others use it, and return an anchor of the copy.
 
-        The copy is complete and durable when this returns; before that the folder does not exist. The
-        copy of an encrypted store opens with the same keys. It keeps what is erased later.
+        The copy is complete and durable when this returns; before that the folder does not exist.
+        The copy of an encrypted store opens with the same keys. It keeps what is erased later.
 
         Raises:
             ValueError: The folder exists, or nothing was saved in the store yet.
@@ -195,8 +196,8 @@ class LocalFileMemoryProvider(SqlStore):
     async def salvage(self, folder: str | Path) -> SalvagedStore:
         """Save what can be read of a damaged store into a store in a new folder.
 
-        Every line of a place is read by itself, so a damaged one does not hide the others. This store
-        is not changed, and the folder appears when the copy is complete.
+        Every line of a place is read by itself, so a damaged one does not hide the others. This
+        store is not changed, and the folder appears when the copy is complete.
 
         Raises:
             ValueError: The folder exists.

@@ -2,8 +2,8 @@
 
 The class puts the layers together: `Connections` has the pool and the deadlines, `PostgresDatabase`
 the settings of each connection, `StoredPlaces` the operations, threads, shared commits and shared
-reads, `SqlStore` the public methods. It adds the search of large places in the database. If one place of a recall is
-large, all of them are searched there; those of an encrypted store never are.
+reads, `SqlStore` the public methods. It adds the search of large places in the database. If one
+place of a recall is large, all of them are searched there; those of an encrypted store never are.
 """
 
 from collections.abc import Mapping

@@ -508,8 +508,8 @@ class PlaceLimit:
     values: int | None = None
     """The maximum number of current values."""
     bytes: int | None = None
-    """The maximum size in bytes, history and conversations included; `contents.tidy` frees some. What
-    is being saved counts without the framing and padding of its file."""
+    """The maximum size in bytes, history and conversations included; `contents.tidy` frees some.
+    What is being saved counts without the framing and padding of its file."""
 
     def __post_init__(self) -> None:
         given = [each for each in (self.values, self.bytes) if each is not None]

@@ -26,8 +26,8 @@ class _Files:
     allow_network_folder: bool = False
     """Accept a folder on a network file system, where locks between machines may not work."""
     mode: int = 0o700
-    """Who may use a new store: its owner by default, 0o750 also lets the group read, and 0o770 lets it
-    write. Files get the same permissions without the right to execute."""
+    """Who may use a new store: its owner by default, 0o750 also lets the group read, and 0o770 lets
+    it write. Files get the same permissions without the right to execute."""
 
     def __post_init__(self) -> None:
         example = "busy_timeout=5.0"
@@ -57,8 +57,8 @@ class EncryptedStorage(_Files):
     """A database whose names and values are encrypted with AES-256-GCM, which also detects tampering.
 
     Raises:
-        TypeError: The encryption has another type, such as a key, or the timeout or the mode is not a
-            number.
+        TypeError: The encryption has another type, such as a key, or the timeout or the mode is not
+            a number.
         ValueError: The timeout is negative, or no store can have the mode.
     """
 
@@ -116,11 +116,12 @@ class ProviderKeys:
     ) -> None:
         """Give the store a new key and new data keys, and rewrite every place with them.
 
-        All other keys stop working at once. This provider continues with the new key; other processes
-        need it as well. Store the new key safely before the call, and keep the old one until the call
-        returns. After a crash or an error call it again. With `rewrite=False` only the wrapping of the
-        data keys changes, at once: right for a changed passphrase, wrong for a leaked key. `progress`
-        is called in a worker thread after each place, with the number done and the total.
+        All other keys stop working at once. This provider continues with the new key; other
+        processes need it as well. Store the new key safely before the call, and keep the old one
+        until the call returns. After a crash or an error call it again. With `rewrite=False` only
+        the wrapping of the data keys changes, at once: right for a changed passphrase, wrong for a
+        leaked key. `progress` is called in a worker thread after each place, with the number done
+        and the total.
         """
         encryption = encryption_of(key)
         check_progress(progress)

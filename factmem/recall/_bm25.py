@@ -505,8 +505,8 @@ class TermIndex:
     ) -> Iterator[tuple[int, float]]:
         """Yield documents with their BM25 by the letters of a query, above that of the last one.
 
-        The difference between the best one and 0 is `LETTERS`. A document counts a group of letters once
-        for each of its terms.
+        The difference between the best one and 0 is `LETTERS`. A document counts a group of letters
+        once for each of its terms.
         """
         if not slots:
             return

@@ -234,7 +234,10 @@ def untimed(question: str, now: datetime) -> str:
 
 
 def clause_of_time(question: str) -> str:
-    """Return what a question says about a time: "when she lived in Busan" gives "she lived in Busan"."""
+    """Return what a question says about a time.
+
+    "when she lived in Busan" gives "she lived in Busan".
+    """
     found = _WHEN.search(question[:4000])
     return "" if found is None else found["clause"] or found["korean"]
 
@@ -307,7 +310,8 @@ def said_around(
 class _Conversation(NamedTuple):
     code: int
     messages: dict[int | None, set[int]]
-    """The slots of the facts of each message; those of facts without a message number under None."""
+    """The slots of the facts of each message; those of facts without a message number under
+    None."""
 
 
 class Conversations:

@@ -85,7 +85,8 @@ _FEW = 3
 """The most words of a question that is about a time."""
 
 _BESIDE_WORDS = 0.25
-"""The score of a fact for its time alone, relative to the best one that has words of the question."""
+"""The score of a fact for its time alone, relative to the best one that has words of the
+question."""
 
 _DESCRIBED = 0.5
 """The least share of a clause's words that the fact has whose period the clause means."""
@@ -285,9 +286,9 @@ class FactIndex:
     ) -> dict[int, float]:
         """Return the facts of the time that a question names, if it says nothing else of them.
 
-        With what is added to their scores, relative to the best one. A question of a time and few words,
-        such as "What did I tell you yesterday?", means all of that time if none of it has the words. With
-        more words, or two that other facts have, these facts come first.
+        With what is added to their scores, relative to the best one. A question of a time and few
+        words, such as "What did I tell you yesterday?", means all of that time if none of it has
+        the words. With more words, or two that other facts have, these facts come first.
         """
         if hints.times is None or not hints.times.count(2):
             return {}

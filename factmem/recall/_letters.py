@@ -1,9 +1,9 @@
 """Vocabulary: the terms of an index that share letters with a word, whatever its language.
 
-Endings, compounds, typing errors and other spellings change some letters of a word and keep the rest, so
-that words are compared by the groups of three letters in them, their beginning and their end included.
-The measure is the coefficient of Dice. Letters are folded first: case, width, marks, and letters of other
-scripts to Latin ones, so that "Müller", "Mueller" and "Мюллер" are similar.
+Endings, compounds, typing errors and other spellings change some letters of a word and keep the
+rest, so that words are compared by the groups of three letters in them, their beginning and their
+end included. The measure is the coefficient of Dice. Letters are folded first: case, width, marks,
+and letters of other scripts to Latin ones, so that "Müller", "Mueller" and "Мюллер" are similar.
 """
 
 from collections import Counter
@@ -26,8 +26,8 @@ _MOST = 10
 """The most similar terms of a word."""
 
 _NEW = 1_000
-"""So many new terms, and a tenth of the others, are kept in lists until the table is made again: 40 ms
-for 30,000 terms."""
+"""So many new terms, and a tenth of the others, are kept in lists until the table is made again: 40
+ms for 30,000 terms."""
 
 _CYRILLIC = (
     "а:a б:b в:v г:g ґ:g д:d е:e є:e ж:zh з:z и:i і:i ї:i й:y к:k л:l м:m н:n о:o п:p р:r с:s т:t у:u "
@@ -68,7 +68,8 @@ class Vocabulary:
         self._count = 0
         """The number of terms that are compared."""
         self._gone: dict[int, frozenset[str]] = {}
-        """The groups of letters of terms that are no longer in any document, until the next search."""
+        """The groups of letters of terms that are no longer in any document, until the next
+        search."""
         self._known: dict[str, dict[str, float]] = {}
         """The similar terms of words, until a term is added or removed."""
 
@@ -95,8 +96,8 @@ class Vocabulary:
                 self._known[word] = self._similar(word)
             for term, share in self._known[word].items():
                 found[term] = max(share, found.get(term, 0.0))
-        # "the" has half of the letters of "theme", and nearly every text has it: a word that the index
-        # has is no other spelling of a function word.
+        # "the" has half of the letters of "theme", and nearly every text has it: a word that the
+        # index has is no other spelling of a function word.
         left = FUNCTION_WORDS.union(words) if any(word in found for word in words) else words
         return {term: share for term, share in found.items() if term not in left}
 

@@ -197,8 +197,8 @@ EMPTY = PlaceSnapshot(0, None, {}, {})
 
 
 _MOST_FACTS = 200_000
-"""The maximum number of facts in all indexes, and of messages, some kilobytes each. Beyond it, the least recently
-used index is dropped when another set of places is searched."""
+"""The maximum number of facts in all indexes, and of messages, some kilobytes each. Beyond it, the
+least recently used index is dropped when another set of places is searched."""
 _MOST_INDEXES = 1_024
 _THREADS = 4
 
@@ -243,7 +243,10 @@ class IndexCache:
         return self._kept(self._indexes, places, make)
 
     def of_turns(self, places: Sequence[Place], make: Callable[[Sequence[Place]], R]) -> R:
-        """Return the index of the conversations of a set of places; an empty one if there is none."""
+        """Return the index of the conversations of a set of places.
+
+        An empty one if there is none.
+        """
         index: R = self._kept(self._turns, places, lambda: make(places))
         return index
 

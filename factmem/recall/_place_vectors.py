@@ -514,7 +514,10 @@ class TextSlots:
     def nearness(
         self, np: Array, vectors: QuestionVectors, size: int, among: bytearray | None
     ) -> Nearness:
-        """Return the cosines of `size` slots with a question; `among` restricts those that count."""
+        """Return the cosines of `size` slots with a question.
+
+        `among` restricts those that count.
+        """
         question, places = vectors
         cosines = np.full(size, nan)
         held = [(each, places[identity]) for identity, each in self._held()]
@@ -548,7 +551,10 @@ class TextSlots:
 def _direction(
     held: Iterable[tuple[_Held, PlaceVectors]], dimensions: int, among: bytearray | None
 ) -> "array[float]":
-    """Return the direction of the mean vector of all facts, or of those in `among`; empty for none."""
+    """Return the direction of the mean vector of all facts, or of those in `among`.
+
+    Empty for none.
+    """
     totals: list[Sequence[float]] = []
     for each, vectors in held:
         chosen = None if among is None else [bool(among[slot]) for slot in each.slots]

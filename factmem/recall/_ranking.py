@@ -107,7 +107,8 @@ class Ranking:
             candidates: The facts by slot.
             words: BM25 and coverage of the facts that have words of the question.
             near: The cosine of each candidate with a vector; needs `DenseScores`. The relevance of
-                the others depends only on words, and they are ranked as if their cosine was the mean.
+                the others depends only on words, and they are ranked as if their cosine was the
+                mean.
         """
         limit = self._query.limit
         if isinstance(words, DenseScores):

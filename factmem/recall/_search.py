@@ -2,8 +2,8 @@
 
 The search for what held at another time, for questions that name one.
 
-Current facts are in indexes. What held at another time is read and indexed for one question, in worker
-threads, and compared by words alone.
+Current facts are in indexes. What held at another time is read and indexed for one question, in
+worker threads, and compared by words alone.
 """
 
 from array import array
@@ -41,8 +41,8 @@ from factmem.recall._store_search import StoreMatches, question_of, ranked
 from factmem.recall.match import Match, RecallQuery, RecallResult
 
 MOST_FACTS = 10_000
-"""The most current facts of places that are searched for what held at other times: that takes up to a
-second, and 50 ms with 1,000."""
+"""The most current facts of places that are searched for what held at other times: that takes up to
+a second, and 50 ms with 1,000."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST = 2
@@ -265,7 +265,8 @@ class FactSearch:
     async def _snapshots(self, index: PlacesIndex) -> Snapshots:
         """Return the snapshot of each place; read the place again if it changed.
 
-        A store in another process answers for several places together, so these are read concurrently.
+        A store in another process answers for several places together, so these are read
+        concurrently.
         """
 
         async def read(place: Place) -> PlaceSnapshot:

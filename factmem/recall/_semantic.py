@@ -232,8 +232,8 @@ _BATCH = 512
 _MOST_QUESTIONS = 256
 
 _SECONDS = 30.0
-"""The time limit of a recall for vectors: for the embedder, and for other recalls that embed facts of the
-same place. After it the recall compares only words."""
+"""The time limit of a recall for vectors: for the embedder, and for other recalls that embed facts
+of the same place. After it the recall compares only words."""
 
 _AT_ONCE = 4
 """The number of places that one recall embeds concurrently."""

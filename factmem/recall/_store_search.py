@@ -1,7 +1,7 @@
 """Search in a store that finds the candidates of large places itself; they are ranked here.
 
-The candidates of a question are put into an index as for a search in memory, with the statistics of all
-facts or messages of their places, so that one ranking scores both.
+The candidates of a question are put into an index as for a search in memory, with the statistics of
+all facts or messages of their places, so that one ranking scores both.
 """
 
 from array import array
@@ -42,8 +42,8 @@ from factmem.recall._ranking import USUAL
 from factmem.recall.match import Match, RecallQuery
 
 _CANDIDATES = 200
-"""The candidates of all places. They have .99 of the first matches of a search of all facts on questions
-of words that hundreds of facts have; 100 have .96."""
+"""The candidates of all places. They have .99 of the first matches of a search of all facts on
+questions of words that hundreds of facts have; 100 have .96."""
 
 _PER_MATCH = 3
 

@@ -6,9 +6,9 @@ no statements.
 
 Telling: what tells a message that answers a question from chatter with the same words.
 
-The score of a message is multiplied by 1 plus the weights of its features. The weights were found by
-`python -m benchmarks.recall.both weights`, in steps of 0.2: over the questions that were not used to
-find them, they raise hit@5 of messages from .309 to .383.
+The score of a message is multiplied by 1 plus the weights of its features. The weights were found
+by `python -m benchmarks.recall.both weights`, in steps of 0.2: over the questions that were not
+used to find them, they raise hit@5 of messages from .309 to .383.
 """
 
 import re
@@ -39,8 +39,8 @@ from factmem.recall.match import Match, RecallQuery, TurnMatch
 
 WEIGHTS = {"asks": -0.4, "named": 0.4, "other": -0.4, "first": 0.4, "number": 0.4}
 """asks: the message has a question mark. named: the question names its speaker. other: the question
-names only another speaker. first: it has a word of the first person. number: the question asks for a
-number or a time, and the message has one."""
+names only another speaker. first: it has a word of the first person. number: the question asks for
+a number or a time, and the message has one."""
 
 _FIRST = re.compile(
     r"(?<!\w)(?:i|my|me|mine|we|our|us|ich|mein\w*|mir|mich|wir|unser\w*|yo|mi|mis|me|nosotros|je|j|moi"
@@ -119,7 +119,8 @@ class TurnIndex:
 
     Args:
         places: The places.
-        everywhere: The statistics of all messages, where these are only the candidates of a question.
+        everywhere: The statistics of all messages, where these are only the candidates of a
+            question.
     """
 
     def __init__(self, places: Sequence[Place], everywhere: Everywhere | None = None) -> None:
@@ -129,8 +130,8 @@ class TurnIndex:
         """Held by the one task of an event loop that reads changes."""
         self.versions: Mapping[Place, object] = dict.fromkeys(self._places.values())
         """The version up to which each place was read; replaced, never mutated."""
-        # Messages are long, so that they have letters of any question by chance: without them the text of
-        # 800 tokens in `benchmarks.recall.both` has evidence for .03 more questions.
+        # Messages are long, so that they have letters of any question by chance: without them the
+        # text of 800 tokens in `benchmarks.recall.both` has evidence for .03 more questions.
         self._index = FactIndex(places, everywhere, has_letters=False)
         self.passages: dict[tuple[Identity, str], Passage] = {}
         """The passages by their place and the id of their fact."""

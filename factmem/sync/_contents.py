@@ -196,8 +196,8 @@ class ContentsSync(Wraps[MemoryContents]):
         """Store the facts of a keyword, or of several, with their history, as facts of one concept.
 
         Raises:
-            ValueError: One of `keywords` is that of the concept, or `"both"` was passed for a concept with one
-                value.
+            ValueError: One of `keywords` is that of the concept, or `"both"` was passed for a
+                concept with one value.
             MemoryAccessError: The view is read-only.
         """
         return self._portal.call(

@@ -52,7 +52,7 @@ class ConversationSync(Wraps[Conversation]):
         )
 
     def remove(self, *ids: str) -> RemovedTurns:
-        """Remove messages physically, by their ids; the result names the facts that rest on them."""
+        """Remove messages physically, by their ids."""
         return self._portal.call(self._wrapped.remove, *ids)
 
     def clear(self) -> RemovedTurns:

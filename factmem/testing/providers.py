@@ -2,8 +2,8 @@
 
 Subclass `ProviderContract` as `TestMyProvider` and override the fixture `provider`. The methods are
 asynchronous tests: set `anyio_mode = "auto"` in pytest's configuration or mark the class with
-`pytest.mark.anyio`. Call `pytest.register_assert_rewrite("factmem.testing")` in `conftest.py` to see
-values in failures.
+`pytest.mark.anyio`. Call `pytest.register_assert_rewrite("factmem.testing")` in `conftest.py` to
+see values in failures.
 """
 
 import math
@@ -186,7 +186,10 @@ class CurrentFacts:
     async def test_a_keyword_is_read_as_the_concept_asks(
         self, provider: AgentMemoryProvider
     ) -> None:
-        """A MULTIPLE concept read as SINGLE has the last value; a SINGLE one read as MULTIPLE has one fact."""
+        """A MULTIPLE concept read as SINGLE has the last value.
+
+        A SINGLE one read as MULTIPLE has one fact.
+        """
         await provider.save(languages("kotlin", "java"), USER, AGENT)
         await provider.save(theme("dark"), USER, AGENT)
 
@@ -702,7 +705,10 @@ class Concurrency:
     async def test_a_save_in_a_cancelled_scope_is_whole_or_not_there(
         self, provider: AgentMemoryProvider
     ) -> None:
-        """If it returns, the fact is stored; if it raises, the fact is stored completely or not at all."""
+        """If it returns, the fact is stored.
+
+        If it raises, the fact is stored completely or not at all.
+        """
         fact, is_acknowledged = languages("kotlin", "java", "rust"), False
 
         with anyio.CancelScope() as scope:

@@ -38,10 +38,10 @@ def write_whole(path: str, content: str | bytes) -> None:
 class Output:
     """A file to write: at its path the whole content appears when it is published, or nothing.
 
-    A link is followed, and the file that it names is replaced. A pipe or a device is written to. A new
-    file is unnamed, or has a hidden name, until then. An unnamed file leaves nothing behind when the
-    process is killed. Where the system does not support these, it is locked while it is written, so
-    that the next one can distinguish it from a leftover.
+    A link is followed, and the file that it names is replaced. A pipe or a device is written to. A
+    new file is unnamed, or has a hidden name, until then. An unnamed file leaves nothing behind
+    when the process is killed. Where the system does not support these, it is locked while it is
+    written, so that the next one can distinguish it from a leftover.
 
     Args:
         path: The path.

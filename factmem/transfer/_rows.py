@@ -136,7 +136,8 @@ def _unknown(known: Sequence[Entry], facts: Sequence[StoredFact]) -> list[Entry]
 
 
 _RANK = "~"
-"""Begins the ids of rows that are not the first of their keyword and time. It sorts after letters."""
+"""Begins the ids of rows that are not the first of their keyword and time. It sorts after
+letters."""
 _RANK_WIDTH = 10
 
 
@@ -174,7 +175,8 @@ def _content(fact: StoredFact) -> _Content:
 
 
 MOST_BYTES = 16 * 1024 * 1024
-"""The most bytes of a line. The largest lines of real stores are saves of many facts, below 1 MiB."""
+"""The most bytes of a line. The largest lines of real stores are saves of many facts, below 1
+MiB."""
 _MOST_PARTS = 500_000
 """The most lists, objects and items of a line: together about 60 MB when they are parsed."""
 
@@ -182,7 +184,8 @@ _PARTS = (b"[", b"{", b",")
 _LONG_INTEGER = re.compile(rb"(?:^|[^\w\"])\d{19}")
 """Such integers may have more than 64 bits. orjson would read them as floats."""
 _DIGITS = bytes(ord("0") if ord("0") <= byte <= ord("9") else ord(" ") for byte in range(256))
-"""Replaces each digit by a zero: most lines have no 19 digits, and this finds them ten times as fast."""
+"""Replaces each digit by a zero: most lines have no 19 digits, and this finds them ten times as
+fast."""
 
 
 def lines_of(file: IO[bytes]) -> Iterator[bytes]:

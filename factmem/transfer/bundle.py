@@ -81,8 +81,8 @@ BundleFile: TypeAlias = str | os.PathLike[str] | BinaryIO
 """A path, or a file object in binary mode."""
 
 _MOST_IN_MEMORY = 64 * 1024 * 1024
-"""A larger bundle is copied to an unnamed file in the folder for temporary files. The verified bytes
-are the imported bytes, whatever happens to the file in between."""
+"""A larger bundle is copied to an unnamed file in the folder for temporary files. The verified
+bytes are the imported bytes, whatever happens to the file in between."""
 
 
 @asynccontextmanager

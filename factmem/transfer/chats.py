@@ -2,9 +2,9 @@
 
 The chats in the exports of ChatGPT and Claude: `conversations.json`, or the archive with it.
 
-ChatGPT: a list of conversations, each with a tree of nodes in `mapping` and the `current_node`. What the
-user has edited, and answers that were repeated, are branches beside that of the current node, and left
-out. Claude: a list of conversations, each with its `chat_messages`.
+ChatGPT: a list of conversations, each with a tree of nodes in `mapping` and the `current_node`.
+What the user has edited, and answers that were repeated, are branches beside that of the current
+node, and left out. Claude: a list of conversations, each with its `chat_messages`.
 """
 
 import os
@@ -44,7 +44,8 @@ __all__ = ["import_chats"]
 
 _NAME = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json")
 _MOST_USELESS = 1_000
-"""Items in a row without a message, after which a file is given up: a zip of 3 KB holds a million."""
+"""Items in a row without a message, after which a file is given up: a zip of 3 KB holds a
+million."""
 
 
 class ChatMessage(NamedTuple):
@@ -288,7 +289,10 @@ class _Reader:
             self._early.clear()
 
     def end(self) -> None:
-        """Report the messages whose time cannot be read, and those that are left out without one."""
+        """Report the messages whose time cannot be read.
+
+        Those that are left out without one.
+        """
         left_out = {name for name, *_ in self._early}
         for name in left_out:
             self._chat.report("Neither it nor its conversation has a time", name)
@@ -409,13 +413,13 @@ async def import_chats(
 ) -> ImportReport:
     """Import the chats of an export of ChatGPT or Claude as conversations of a user.
 
-    They are stored with the times at which each message was said, and queued: `conversations.learn` finds
-    their facts, whose sources name conversation and message. Only what the user and the assistant
-    wrote is stored, in the branch that the user saw last: no files, no thoughts, no calls of tools. A chat that
-    ChatGPT was told not to remember is stored and never learnt. No LLM calls.
+    They are stored with the times at which each message was said, and queued: `conversations.learn`
+    finds their facts, whose sources name conversation and message. Only what the user and the
+    assistant wrote is stored, in the branch that the user saw last: no files, no thoughts, no calls
+    of tools. A chat that ChatGPT was told not to remember is stored and never learnt. No LLM calls.
 
-    A message that is damaged is a problem of the report; the others of its conversation are imported.
-    Where a link between messages is broken, all branches that it separates are.
+    A message that is damaged is a problem of the report; the others of its conversation are
+    imported. Where a link between messages is broken, all branches that it separates are.
 
     A conversation is stored in one durable write, and a message that is stored already is left out.
     So an import can be repeated after a failure or a kill, and with a newer export.

@@ -1,9 +1,9 @@
 """Imports from JetBrains Koog's AgentMemory.
 
 Koog 1.0 removed AgentMemory, and the files of its users remain: `_koog_files` finds and reads them,
-plain or encrypted. This module converts their facts to ledger entries, and writes the entries of each
-file in one step. Koog's folder is not changed. A file maps each keyword to the facts that were saved
-under it, oldest first:
+plain or encrypted. This module converts their facts to ledger entries, and writes the entries of
+each file in one step. Koog's folder is not changed. A file maps each keyword to the facts that were
+saved under it, oldest first:
 
     {"ide-theme": [{"type": "ai.koog.agents.memory.model.SingleFact",
                     "concept": {"keyword": "ide-theme", "description": "...",

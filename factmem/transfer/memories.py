@@ -376,12 +376,12 @@ async def import_graphiti(
 ) -> ImportReport:
     """Import the edges of a graph of Graphiti into a store.
 
-    The `fact` of an edge becomes a value of the concept with the edge's `name` in small letters, such as
-    "lives_in". It holds from `valid_at` until `invalid_at`, or `expired_at`; an edge that began and
-    ended at one moment holds on that day. It counts as said at `reference_time`, else `created_at`, and
-    its end at `expired_at`: `as_of` before that does not know the end. The first episode is the
-    conversation of the source, and nodes and attributes become metadata. Repeated imports work as in
-    `import_mem0`, and add the ends of edges that are over since.
+    The `fact` of an edge becomes a value of the concept with the edge's `name` in small letters,
+    such as "lives_in". It holds from `valid_at` until `invalid_at`, or `expired_at`; an edge that
+    began and ended at one moment holds on that day. It counts as said at `reference_time`, else
+    `created_at`, and its end at `expired_at`: `as_of` before that does not know the end. The first
+    episode is the conversation of the source, and nodes and attributes become metadata. Repeated
+    imports work as in `import_mem0`, and add the ends of edges that are over since.
 
     Args:
         edges: The edges as JSON: `edge.model_dump(mode="json")`.
@@ -409,11 +409,12 @@ async def import_mcp(
     """Import the knowledge graph of the memory server of MCP into a store.
 
     Each observation of an entity, and each of its relations, becomes a value of a concept whose
-    keyword is the entity's name. An entity with neither has its type as the only value. The graph has
-    no times: what is new counts as said now. Repeated imports add what is new.
+    keyword is the entity's name. An entity with neither has its type as the only value. The graph
+    has no times: what is new counts as said now. Repeated imports add what is new.
 
     Args:
-        records: The lines of the server's `memory.jsonl`, or the entities and relations of `read_graph`.
+        records: The lines of the server's `memory.jsonl`, or the entities and relations of
+            `read_graph`.
         into: The store to import into.
         scope: Where the facts are visible.
         subject: The subject of the facts, such as `USER.of("alice")`.

@@ -65,7 +65,8 @@ class ImportReport(Displayed):
 
     places: tuple[Place, ...]
     entries: int
-    """How many entries (saves and forgets) were read for these places; messages of chats count, too."""
+    """How many entries (saves and forgets) were read for these places; messages of chats count,
+    too."""
     new: int
     """How many of these entries were not in the store before."""
     problems: tuple[ImportProblem, ...] = ()

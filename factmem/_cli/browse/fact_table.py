@@ -17,7 +17,8 @@ from factmem.models.facts import FactSource
 from factmem.models.places import Place
 
 MOST_ROWS = 1_000
-"""The most rows of the table: more than anyone reads, and drawn at once. The filter finds others."""
+"""The most rows of the table: more than anyone reads, and drawn at once. The filter finds
+others."""
 _LONGEST = 400
 """The maximum of characters of a value in a cell; no screen shows more."""
 _LEAST = 16

@@ -3,7 +3,8 @@
 Each page works without JavaScript. Facts and names are data: templates escape them, and the policy
 of the browser forbids scripts and styles of other origins and inside the page.
 
-The filters of the templates; everything that they insert is escaped. Form: what a visitor sent. Door: the address of the page, and the links that let people in.
+The filters of the templates; everything that they insert is escaped. Form: what a visitor sent.
+Door: the address of the page, and the links that let people in.
 """
 
 import time
@@ -84,7 +85,10 @@ def _value(value: object) -> str:
 
 
 def _finalized(given: object) -> object:
-    """Escape in texts what would turn or hide others: directions, tags, controls; not line feeds."""
+    """Escape in texts what would turn or hide others: directions, tags, controls.
+
+    Not line feeds.
+    """
     if isinstance(given, str) and not isinstance(given, Markup):
         return "\n".join(map(shown, given.split("\n")))
     return given
@@ -149,13 +153,15 @@ HEADERS = {
     "referrer-policy": "same-origin",
     "x-content-type-options": "nosniff",
 }
-"""The headers of every answer. A referrer policy without referrer would hide the origin of forms."""
+"""The headers of every answer. A referrer policy without referrer would hide the origin of
+forms."""
 
 _ON_A_PAGE = 20
 _USERS = 100
 _CHANGES = 20
 _AT_ONCE = 1
-"""The pages that are made at the same time: more would need more memory, and no page came sooner."""
+"""The pages that are made at the same time: more would need more memory, and no page came
+sooner."""
 
 T = TypeVar("T")
 _Page: TypeAlias = Callable[[Request], Awaitable[Response]]

@@ -1,9 +1,9 @@
 """PostgresDatabase: the connections to a server, time, and freshness.
 
 Each new connection gets the settings that the policies of row level security read, and a role if
-there is one. A view is presented without a query only within `max_staleness`. Unless the application
-has a clock, each new connection sets that of the store to the server's, so that hosts with different
-clocks agree.
+there is one. A view is presented without a query only within `max_staleness`. Unless the
+application has a clock, each new connection sets that of the store to the server's, so that hosts
+with different clocks agree.
 """
 
 import time

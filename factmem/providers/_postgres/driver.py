@@ -239,7 +239,8 @@ class Session:
             self._is_warned = True
 
     def _wait(self, gen: Generator[Any, Any, Any], *_: Any, **__: Any) -> Any:
-        # Not psycopg's own wait, which in 3.2.1 resumes the generator only when the socket is ready.
+        # Not psycopg's own wait, which in 3.2.1 resumes the generator only when the socket is
+        # ready.
         pgconn = self._connection.pgconn
         try:
             wanted = next(gen)
@@ -266,8 +267,8 @@ _Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
 def ready_events(number: int, wanted: int, deadline: float) -> int:
     """Wait for a socket until a deadline; return `selectors` events, 0 if the deadline passed.
 
-    psycopg's `Wait` and `Ready` have the same numbers. An error of the operating system, such as too
-    many open files, is one of the connection.
+    psycopg's `Wait` and `Ready` have the same numbers. An error of the operating system, such as
+    too many open files, is one of the connection.
     """
     seconds = None if deadline == inf else max(0.0, deadline - time.monotonic())
     try:
@@ -340,7 +341,8 @@ def without_rows(error: Exception) -> Exception:
 
 
 _QUOTING = {"21", "22", "23", "P0"}
-"""Classes of errors about data. The messages of others name objects; only their details quote rows."""
+"""Classes of errors about data. The messages of others name objects; only their details quote
+rows."""
 
 _REMEDIES = {
     "42501": "give the role its rights by migrate() as the owner of the tables, with role=; an owner "

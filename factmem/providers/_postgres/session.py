@@ -1,7 +1,7 @@
 """PostgresSession: the statements of places that PostgreSQL runs in a form of its own.
 
-Each is one round trip for any number of places. Arrays are passed as text, because psycopg takes ten
-times as long for a list.
+Each is one round trip for any number of places. Arrays are passed as text, because psycopg takes
+ten times as long for a list.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -108,7 +108,8 @@ _MAKE_PARTITION = (
 _FIND_SEARCH = "SELECT search FROM factmem.searches WHERE place = %s AND kind = 0"
 
 _LOCK_SEARCH = "SELECT search FROM factmem.searches WHERE place = %s AND kind = 0 FOR UPDATE"
-"""Held by each transaction that writes vectors of a place, as by those that write and drop its words."""
+"""Held by each transaction that writes vectors of a place, as by those that write and drop its
+words."""
 
 _READ_SPACES = """
 SELECT place, space, upto, counted, total, is_indexed FROM factmem.spaces

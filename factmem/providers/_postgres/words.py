@@ -1,7 +1,8 @@
 """TsWords: the words of searches in PostgreSQL, and the vectors of their texts.
 
-A row of the table `words` has the words of an item, each with the number of the search before it, so that
-one index serves all places. A row has the digest of the item's text, too, which its vector is stored by.
+A row of the table `words` has the words of an item, each with the number of the search before it,
+so that one index serves all places. A row has the digest of the item's text, too, which its vector
+is stored by.
 """
 
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
@@ -27,7 +28,8 @@ _ROWS = 1000
 """The rows of one statement."""
 
 _LARGEST = 900_000
-"""The most bytes of the words of an item; PostgreSQL allows 2^20. Such a text is found by the first ones."""
+"""The most bytes of the words of an item; PostgreSQL allows 2^20. Such a text is found by the first
+ones."""
 
 _LEAST_SCANNED, _MOST_SCANNED = 40, 1000
 """Values of `hnsw.ef_search`: pgvector's default and its maximum."""
@@ -61,9 +63,10 @@ SELECT w.item FROM (
     SELECT item FROM factmem.words w WHERE w.search = {search} AND w.text = v.text OFFSET 0
 ) w
 """
-"""The indexed expression, with a fixed number of dimensions. An index scan evaluates the subquery when it
-starts and reads its setting afterwards, so that the setting needs no statement of its own. A subquery with
-`LIMIT` or `OFFSET 0` is not merged by the planner, which has no statistics of a new place yet."""
+"""The indexed expression, with a fixed number of dimensions. An index scan evaluates the subquery
+when it starts and reads its setting afterwards, so that the setting needs no statement of its own.
+A subquery with `LIMIT` or `OFFSET 0` is not merged by the planner, which has no statistics of a new
+place yet."""
 
 _NEAREST_INSIDE = """
 SELECT i.item FROM (
@@ -82,7 +85,8 @@ SELECT w.item, -(v.vector OPERATOR({extension}.<#>) %s::text::{extension}.halfve
 FROM factmem.words w JOIN factmem.vectors v ON v.space = {space} AND v.text = w.text
 WHERE w.search = {search} AND w.item = ANY (%s::bigint[]) AND v.vector IS NOT NULL
 """
-"""The cosines, as products of vectors of length 1; the operator returns them with the sign changed."""
+"""The cosines, as products of vectors of length 1; the operator returns them with the sign
+changed."""
 
 _IS_BEHIND = "SELECT 1 FROM factmem.words WHERE search = %s AND item > %s LIMIT 1"
 
@@ -101,8 +105,9 @@ class TsWords:
     def holding(self, session: Session, search: int) -> str:
         """See `WordIndex.holding`.
 
-        Under row level security the index of words cannot be used, as `@@` is not leakproof. Otherwise
-        nothing but the index of words must be, which the planner does not know of a new place.
+        Under row level security the index of words cannot be used, as `@@` is not leakproof.
+        Otherwise nothing but the index of words must be, which the planner does not know of a new
+        place.
         """
         if self._is_guarded is None:
             self._is_guarded = bool(session.rows(_IS_GUARDED)[0][0])

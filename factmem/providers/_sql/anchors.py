@@ -1,11 +1,11 @@
 """Anchors: how far each place had come, to be kept outside the database, against rollback.
 
-A database cannot reveal that all of a place was put back to an older copy. Numbers never go back, so
-an anchor stays true for ever: a place that has come less far was put back.
+A database cannot reveal that all of a place was put back to an older copy. Numbers never go back,
+so an anchor stays true for ever: a place that has come less far was put back.
 
 Nor can it reveal that an erased place was put back. An encrypted store counts its anchors, and the
-number of a place says how many there were when it was made. So a place that an anchor does not know,
-and that was made before it, had been erased.
+number of a place says how many there were when it was made. So a place that an anchor does not
+know, and that was made before it, had been erased.
 """
 
 import base64

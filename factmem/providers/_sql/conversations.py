@@ -1,9 +1,9 @@
 """StoredConversations: the conversations of a store in a database. Every method blocks.
 
 A conversation is a place of its own: its messages are lines, sealed and chained as those of facts,
-with a data key of its own. Its row names the place that owns it (`owner`), so that listings of places
-have that place, and an erasure finds it. The last lines are read backwards from the end of the
-place, whatever its length.
+with a data key of its own. Its row names the place that owns it (`owner`), so that listings of
+places have that place, and an erasure finds it. The last lines are read backwards from the end of
+the place, whatever its length.
 
 Reading conversations of a store in a database.
 

@@ -67,7 +67,10 @@ class Database(Protocol):
         ...
 
     def apart(self, work: Callable[[Session, int], R]) -> R:
-        """Do long work that reads one state; no other read waits for it. A fork may begin it anew."""
+        """Do long work that reads one state; no other read waits for it.
+
+        A fork may begin it anew.
+        """
         ...
 
     def write(self, work: Callable[[Session, int], R]) -> R:

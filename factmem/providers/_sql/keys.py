@@ -140,8 +140,8 @@ class StoreKeys:
                 session.on_removal()
             return True
 
-        # Either key opens the store until this commits: for other threads, and after a rotation that
-        # was cut short.
+        # Either key opens the store until this commits: for other threads, and after a rotation
+        # that was cut short.
         self._opening.coming = encryption
         try:
             is_done = self._places.write(write)

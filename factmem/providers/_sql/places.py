@@ -7,8 +7,8 @@ place, and asks for what came later; `View` keeps that position and the ledger. 
 Entries as lines: the encoded entries without their times, which are a column of their own.
 
 `PlaceWriter` splits a large save into several lines of the same time, so that one concept is found
-without parsing all of the save. `PlaceReader` turns the opened lines of an answer into entries, many
-with one call of the parser.
+without parsing all of the save. `PlaceReader` turns the opened lines of an answer into entries,
+many with one call of the parser.
 
 Views: the cached ledgers of places, with the position up to which each was read.
 
@@ -298,8 +298,8 @@ class PlaceReader:
     ) -> dict[Identity, Answer]:
         """Return the new entries of each place since a position; missing places are left out.
 
-        With a keyword, lines that cannot be about it are verified and not parsed. Then the last entry
-        has the time of the last line, and no facts.
+        With a keyword, lines that cannot be about it are verified and not parsed. Then the last
+        entry has the time of the last line, and no facts.
         """
         identities = {self.key(identity): identity for identity in known}
         extents = {
@@ -362,7 +362,10 @@ class PlaceReader:
         return Answer(position, is_from_start, entries, numbers, sizes)
 
     def check_row(self, row: PlaceRow, identity: Identity) -> Sealer:
-        """Raise unless a row with lines is that of a place, as it was written; return its sealer."""
+        """Raise unless a row with lines is that of a place, as it was written.
+
+        Return its sealer.
+        """
         sealer = self.sealer(row.place, row.data_key)
         self._check_names(row, sealer, identity)
         sealer.check_tail(row.counters, (row.tail or NO_TAG)[: len(NO_TAG)], row.tail)
@@ -454,8 +457,8 @@ class PlaceReader:
 def subject_path(sealing: Sealing, name: str, entity: str | None) -> bytes:
     """Return the key of a subject: 8 bytes for its name and for each level of its entity.
 
-    So the key of `USER.every("acme")` is a prefix of the keys of all users of this tenant. Different
-    subjects may have one key: whoever reads it compares the names.
+    So the key of `USER.every("acme")` is a prefix of the keys of all users of this tenant.
+    Different subjects may have one key: whoever reads it compares the names.
     """
     levels = () if entity is None else levels_of(entity)
     steps = (levels[:count] for count in range(len(levels) + 1))
@@ -465,7 +468,8 @@ def subject_path(sealing: Sealing, name: str, entity: str | None) -> bytes:
 def _about(keyword: str, bodies: Iterable[bytes], ats: Sequence[int]) -> list[Entry]:
     """Return the entries of the lines that may be about a keyword, found by the bytes of its JSON.
 
-    JSON can write a keyword with escapes, so a line with an escape that is never needed is parsed too.
+    JSON can write a keyword with escapes, so a line with an escape that is never needed is parsed
+    too.
     """
     text = orjson.dumps(keyword)
     found = [
@@ -492,7 +496,8 @@ def _is_behind(rows: Sequence[Row], known: Mapping[bytes, Extent]) -> bool:
 
 
 _MOST_UNREAD = 64 * 1024
-"""The bytes of own saves that a view keeps for the next read; if there are more, they are read back."""
+"""The bytes of own saves that a view keeps for the next read; if there are more, they are read
+back."""
 
 
 class View:
@@ -590,8 +595,8 @@ class View:
     def add(self, saved: Saved) -> None:
         """Add own saves, if everything before them was read.
 
-        Otherwise the next read queries the database whatever `max_staleness` is, because callers see
-        their own saves. Saves are applied to the ledger at the next read.
+        Otherwise the next read queries the database whatever `max_staleness` is, because callers
+        see their own saves. Saves are applied to the ledger at the next read.
         """
         after, bodies = saved.position, saved.bodies
         with self.lock:

@@ -80,7 +80,8 @@ _PAD = 64
 """Sizes are rounded up to this many bytes, so that they reveal less."""
 
 _LEAST_STEP = 4096
-"""Indexes are rounded up to four sizes per doubling: their size would reveal the number of facts."""
+"""Indexes are rounded up to four sizes per doubling: their size would reveal the number of
+facts."""
 
 
 class RingSealing(Sealing):

@@ -52,7 +52,10 @@ class UnknownGenerationError(Exception):
 
 
 class Sealer:
-    """The form of the lines of one place; here as they are, for a database with its own checksums."""
+    """The form of the lines of one place.
+
+    Here as they are, for a database with its own checksums.
+    """
 
     def seal(self, number: int, at: int, previous: bytes, line: bytes) -> bytes:
         """Return a line as it is stored; `previous` is the tag of the line before."""

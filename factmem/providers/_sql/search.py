@@ -1,7 +1,7 @@
 """StoredSearch: candidates for a question, from the index in the database. Every method blocks.
 
-A search returns some 200 candidates of all places together, by words and by vectors each, and statistics of all
-its items, with which the ranking in memory scores them.
+A search returns some 200 candidates of all places together, by words and by vectors each, and
+statistics of all its items, with which the ranking in memory scores them.
 """
 
 from collections import Counter
@@ -342,8 +342,8 @@ class StoredSearch:
     ) -> dict[Identity, _Chosen]:
         """Return the best items of each place by words, best first, and then those by similar words.
 
-        Apart, because a few similar words in one item must not outweigh the words themselves. The places
-        share one limit, as statistics of all of them together make their scores comparable.
+        Apart, because a few similar words in one item must not outweigh the words themselves. The
+        places share one limit, as statistics of all of them together make their scores comparable.
         """
         letters, weights = dict[Identity, Letters](), dict[str, float]()
         for identity, state in states.items():

@@ -1,16 +1,17 @@
 """SearchIndex: the items of places and their words, which searches read. Every method blocks.
 
-    place ─────────▶ current facts ─▶ item: line, start and size of its JSON       ┐ words of each item,
-    conversation ──▶ messages ──────▶ item: conversation and number of its message ┘ FTS5 or tsvector
+    place ─────────▶ current facts ─▶ item: line, start and size of its JSON       ┐ words of each
+    item, conversation ──▶ messages ──────▶ item: conversation and number of its message ┘ FTS5 or
+    tsvector
 
-An item is a row for a fact, or for a passage of a message. It names the line that has it and has no copy
-of its text; only a fact that no single save describes, such as one that was confirmed later, and one of a
-long line is in its row. A save writes no items. A search first adds those of the lines since the last
-search, whose words are found outside of the transaction. In SQLite the words of replaced facts stay until
-the index is made again.
+An item is a row for a fact, or for a passage of a message. It names the line that has it and has no
+copy of its text; only a fact that no single save describes, such as one that was confirmed later,
+and one of a long line is in its row. A save writes no items. A search first adds those of the lines
+since the last search, whose words are found outside of the transaction. In SQLite the words of
+replaced facts stay until the index is made again.
 
-A purge, an erasure, a compaction and an edit drop the index of the place in their own transaction. A
-sealed store has no index, because that would reveal its words.
+A purge, an erasure, a compaction and an edit drop the index of the place in their own transaction.
+A sealed store has no index, because that would reveal its words.
 """
 
 from collections import Counter
@@ -60,7 +61,8 @@ _LINES = 2000
 """The lines that are read at once."""
 
 _LONG = 4096
-"""A line of more bytes, of many facts, is not read for one of them, whose JSON its item has then."""
+"""A line of more bytes, of many facts, is not read for one of them, whose JSON its item has
+then."""
 
 _CHATS = 100
 """The conversations whose messages are added in one transaction."""
@@ -483,7 +485,10 @@ class SearchIndex:
         return self._places.write_soon(write) if plan.is_new else plan.old
 
     def _write(self, plan: Plan, state: State, changes: _Changes) -> State | None:
-        """Write items in one transaction; return None if the place or its index was changed since."""
+        """Write items in one transaction.
+
+        Return None if the place or its index was changed since.
+        """
 
         def write(session: Session, _: int) -> State | None:
             reader, _writer = self._places.writing(session)

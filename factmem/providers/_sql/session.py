@@ -126,8 +126,8 @@ class Session(Protocol):
             known: The places by their keys, and how far each was read.
 
         Returns:
-            For each place the columns of `PlaceRow`, the bytes from the last four on only where they
-            may be needed; then the numbers, times and lines.
+            For each place the columns of `PlaceRow`, the bytes from the last four on only where
+            they may be needed; then the numbers, times and lines.
         """
         ...
 
@@ -167,7 +167,10 @@ class Session(Protocol):
         ...
 
     def void_marks(self, places: Sequence[bytes], marks: Sequence[int]) -> None:
-        """Make saves with these marks, which may still be under way, add nothing when they arrive."""
+        """Make saves with these marks.
+
+        It may still be under way, add nothing when they arrive.
+        """
         ...
 
     def check_integrity(self) -> None:
@@ -324,8 +327,8 @@ NOTE_ERASED = """
 INSERT INTO factmem.erased (place, made, store, at) VALUES (%s, %s, %s, %s)
 ON CONFLICT (place, made) DO NOTHING
 """
-"""So that no backup and no bundle brings the place back. `place` is its key, a hash of its names, and
-a tag of the row."""
+"""So that no backup and no bundle brings the place back. `place` is its key, a hash of its names,
+and a tag of the row."""
 
 READ_ERASED = "SELECT place, made, at FROM factmem.erased WHERE place > %s AND place < %s"
 
@@ -355,8 +358,8 @@ LIST = """
 SELECT place, names, data_key, owner FROM factmem.places
 WHERE store = %s AND owner > %s AND bytes > 0 {where} ORDER BY owner LIMIT %s
 """
-"""The owner of a place is itself, and that of a conversation is its place. A place whose history was
-purged as a whole keeps its row, so that anchors stay true."""
+"""The owner of a place is itself, and that of a conversation is its place. A place whose history
+was purged as a whole keeps its row, so that anchors stay true."""
 
 LIST_BELOW = """
 SELECT place, names, data_key, owner, subject FROM factmem.places

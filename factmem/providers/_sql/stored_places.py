@@ -5,9 +5,9 @@
     PlaceReader    reads and verifies rows
     PlaceRewriter  writes them
 
-Concurrent saves share a transaction, which the thread of `GroupCommit` commits. A transaction may be
-repeated on another connection, so the functions below keep the result of an attempt whose commit was
-not answered.
+Concurrent saves share a transaction, which the thread of `GroupCommit` commits. A transaction may
+be repeated on another connection, so the functions below keep the result of an attempt whose commit
+was not answered.
 """
 
 import os
@@ -648,7 +648,10 @@ class StoredPlaces:
 
     @in_thread
     def extend(self, identity: Identity, extend: Extension, *, since: str | None = None) -> int:
-        """Append the entries that `extend` returns, and apply its edits; return how many entries."""
+        """Append the entries that `extend` returns, and apply its edits.
+
+        Return how many entries.
+        """
         first = None if since is None else micros(since)
         mark, count, purges = new_mark(), 0, False
 
@@ -660,7 +663,8 @@ class StoredPlaces:
                 if unknown and writer.is_marked(session, identity, mark):
                     return count
                 row = reader.row(session, identity)
-                # An import counts as recorded now, so the row does not tell the time of the last line.
+                # An import counts as recorded now, so the row does not tell the time of the last
+                # line.
                 last = row and session.rows(sql.READ_LINE, [row.place, row.last])
                 last_at = EMPTY_AT if row is None else last[0][0] if last else row.recorded_at
                 is_later = first is not None and last_at < first

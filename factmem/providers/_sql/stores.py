@@ -1,7 +1,8 @@
 """The row of a store: its id, its mode, its key slots; and opening it.
 
-A database may have many stores, each with its own places and keys; a folder has one. `Opening` finds
-the row, unwraps the key ring, and remembers the store until another process has changed its keys.
+A database may have many stores, each with its own places and keys; a folder has one. `Opening`
+finds the row, unwraps the key ring, and remembers the store until another process has changed its
+keys.
 """
 
 import threading

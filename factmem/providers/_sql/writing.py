@@ -3,16 +3,16 @@
 The row of a place is its lock and its counter. A transaction locks several rows in the order of
 their keys, so that there are no deadlocks.
 
-A save to a database server is repeated when its connection breaks. Each batch has a random mark, kept
-in its lines. The repetition first locks the rows, which waits for an earlier attempt that is still
-under way, then looks for the mark. An earlier attempt that arrives even later finds its mark void in
-the row and adds nothing.
+A save to a database server is repeated when its connection breaks. Each batch has a random mark,
+kept in its lines. The repetition first locks the rows, which waits for an earlier attempt that is
+still under way, then looks for the mark. An earlier attempt that arrives even later finds its mark
+void in the row and adds nothing.
 
 The erasures of a store, counted in its row, and the writes that came too late for one.
 
-The row of an existing place is enough: a place that was erased and created again has another `made`,
-and a purge leaves the count in `purged`. For a place that did not exist the count of the whole store
-decides. So no row names a place that was erased.
+The row of an existing place is enough: a place that was erased and created again has another
+`made`, and a purge leaves the count in `purged`. For a place that did not exist the count of the
+whole store decides. So no row names a place that was erased.
 
 PlaceRewriter: changes of a place's lines by purges, compaction, erasure and new keys.
 
@@ -299,9 +299,9 @@ class PlaceWriter:
     def check_ring(self, session: Session, *, makes_place: bool = False) -> None:
         """Raise if the key ring was rotated since the store was opened.
 
-        A new data key would be wrapped under a dropped key. With `makes_place` raise also if an anchor
-        was taken: it would miss the new place.
-        The row of the store is locked until the commit, so that neither begins now.
+        A new data key would be wrapped under a dropped key. With `makes_place` raise also if an
+        anchor was taken: it would miss the new place. The row of the store is locked until the
+        commit, so that neither begins now.
         """
         row, store = self._opening.row(session, lock="FOR SHARE"), self._reader.store
         if (
@@ -366,7 +366,8 @@ class PlaceRewriter(PlaceWriter):
     ) -> Edited | None:
         """Apply an edit to all entries of a place; return None if it changes nothing.
 
-        After a purge the lines are sealed with a new data key, because the old key opens their copies.
+        After a purge the lines are sealed with a new data key, because the old key opens their
+        copies.
         """
         answer = self._reader.whole(session, identity)
         if answer is None:
@@ -421,7 +422,10 @@ class PlaceRewriter(PlaceWriter):
         session.rows(sql.SET_PURGED, [purged, tail, key])
 
     def erase(self, session: Session, identity: Identity, at: int) -> None:
-        """Delete all rows of a place and of its conversations, and note the erasure and its time."""
+        """Delete all rows of a place and of its conversations.
+
+        Note the erasure and its time.
+        """
         count_erasure(session, self._store)
         key = self._reader.key(identity)
         owned = [each for each, _ in session.rows(sql.LOCK_OWNED, [key])]
@@ -471,7 +475,10 @@ class PlaceRewriter(PlaceWriter):
         rewritten: Collection[int],
         new_key: bytes | None,
     ) -> Position | None:
-        """Replace the lines with some numbers; return the new end of the place, None if it is empty."""
+        """Replace the lines with some numbers.
+
+        Return the new end of the place, None if it is empty.
+        """
         key = self._reader.key(identity)
         locked = self.lock(session, key)
         if locked is None:

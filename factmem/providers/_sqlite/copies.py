@@ -311,7 +311,8 @@ class ReadablePlace(NamedTuple):
 def readable(places: StoredPlaces, database: SqliteDatabase) -> Iterator[ReadablePlace]:
     """Yield every place of a damaged database, with the lines that verify.
 
-    A line proves by its checksum or its tag that it is genuine, also where its neighbours are damaged.
+    A line proves by its checksum or its tag that it is genuine, also where its neighbours are
+    damaged.
     """
     with database.snapshot() as session:
         reader = None if session.db is None else places.reading(session)

@@ -6,7 +6,8 @@
 
 Rules that measurements forced; none may be dropped:
 
-1. The three files are opened through SQLite only. `close` of any other descriptor of the database drops
+1. The three files are opened through SQLite only. `close` of any other descriptor of the database
+drops
    all of SQLite's locks in this process. A new database is made under another name and linked.
 2. Guards (`guards.py`) keep the locks if other code of the process does that.
 3. One `FileLock` around each write, truncation and close. It survives what rule 2 is about, and it
@@ -247,7 +248,10 @@ class SqliteDatabase:
                     db.execute(f"PRAGMA busy_timeout = {int(self._timeout * 1000)}")
 
     def _end_transaction(self) -> None:
-        """Close a connection that could not roll back: it would keep SQLite's lock from all others."""
+        """Close a connection that could not roll back.
+
+        It would keep SQLite's lock from all others.
+        """
         if self._writer is not None and self._writer.in_transaction:
             self.epoch += 1
             with suppress(sqlite3.Error):
@@ -353,7 +357,10 @@ class SqliteDatabase:
                 self._reader = None
 
     def warm(self) -> sqlite3.Connection | None:
-        """Return the connection for event loops, locked until `cool`; None if that needs waiting."""
+        """Return the connection for event loops, locked until `cool`.
+
+        None if that needs waiting.
+        """
         db = self._warm
         if db is None or self.files.identity() != self._inode or self._pid != os.getpid():
             return None
@@ -521,11 +528,17 @@ class SqliteDatabase:
     # Erasures
 
     def finish_erasure(self) -> bool:
-        """Empty the log, which has copies of erased values; return whether a reader prevents that."""
+        """Empty the log, which has copies of erased values.
+
+        Return whether a reader prevents that.
+        """
         return not self.truncate()
 
     def truncate(self, seconds: float = 1.0) -> bool:
-        """Empty the log into the database, and clear gaps; return False while a reader prevents it."""
+        """Empty the log into the database, and clear gaps.
+
+        Return False while a reader prevents it.
+        """
         with self._writing:
             db = self._writer
             if db is None:

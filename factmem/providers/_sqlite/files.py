@@ -1,8 +1,7 @@
 """DatabaseFiles: the files of a folder's database, and the errors of SQLite about them.
 
-    facts.db        the database; `facts.db-wal` and `facts.db-shm` are its log and the index of that
-    lock            the lock of the store
-    reserve         room for erasures on a full disk
+    facts.db        the database; `facts.db-wal` and `facts.db-shm` are its log and the index of
+    that lock            the lock of the store reserve         room for erasures on a full disk
 
 `Database` keeps the connections that this class opens.
 
@@ -12,11 +11,13 @@ Guards: locks that stay while other code of this process opens and closes the da
 
 SQLite's locks are POSIX locks. `close` on any descriptor of the file, by any code of the process (a
 copy by `shutil.copytree`, a hash of the folder), drops all of them without notice. Another process
-then takes itself for the last user and removes the log that this one still writes, which destroys the
-database. Open file description locks on the same bytes conflict with POSIX locks, and are not dropped.
+then takes itself for the last user and removes the log that this one still writes, which destroys
+the database. Open file description locks on the same bytes conflict with POSIX locks, and are not
+dropped.
 
-Linux has them. Windows' locks have no such fault. On macOS Python offers none: there the documentation
-says that a running store is copied by `factmem backup` only, and a guard only keeps a descriptor.
+Linux has them. Windows' locks have no such fault. On macOS Python offers none: there the
+documentation says that a running store is copied by `factmem backup` only, and a guard only keeps a
+descriptor.
 """
 
 import os
@@ -124,7 +125,8 @@ _RESERVED = 1 << 20
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 REFUSED = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 ODD_VALUES = (TypeError, UnicodeDecodeError, struct.error)
-"""Errors of Python where a damaged row has NULL for a number or bytes, or text that is not UTF-8."""
+"""Errors of Python where a damaged row has NULL for a number or bytes, or text that is not
+UTF-8."""
 
 _REMEDIES = {
     sqlite3.SQLITE_CANTOPEN: "give this user the right to its files, or raise the limit of open files",
@@ -141,7 +143,10 @@ class DiskFullError(StorageError):
 
 
 class DamagedError(CorruptJournalError):
-    """SQLite found the file damaged, or could not read a part of it: it gives both the same code."""
+    """SQLite found the file damaged, or could not read a part of it.
+
+    It gives both the same code.
+    """
 
 
 @contextmanager
@@ -173,7 +178,8 @@ class DatabaseFiles:
         self.allow_network = allow_network
         self._mode = mode
         self.file_mode = mode & 0o666
-        """The permissions of new files. SQLite gives the log and its index those of the database."""
+        """The permissions of new files. SQLite gives the log and its index those of the
+        database."""
 
     def exists(self) -> bool:
         """Whether there is a database. One that cannot be reached is not a missing one."""
@@ -215,7 +221,10 @@ class DatabaseFiles:
                 _set_wal(db)
 
     def create(self, lock: FileLock, until: float) -> sqlite3.Connection:
-        """Open the database for writing; create what is missing. It waits until a monotonic time."""
+        """Open the database for writing; create what is missing.
+
+        It waits until a monotonic time.
+        """
         kind = None if self.allow_network else network_file_system(str(self.root))
         if kind is not None:
             raise StorageError(
@@ -225,7 +234,8 @@ class DatabaseFiles:
             )
         try:
             made = self.make_folder()
-            # In a child of a fork without hooks this may hang, which must not happen under the lock.
+            # In a child of a fork without hooks this may hang, which must not happen under the
+            # lock.
             sqlite3.connect(":memory:").close()
             with lock.held(until=until):
                 is_new = self._link_new()
@@ -264,7 +274,8 @@ class DatabaseFiles:
         """Create a database under another name, and link it; return whether it was missing.
 
         While SQLite creates tables and changes to a log, its locks alone keep a reader from undoing
-        it, and they are not guarded yet. It gives the log and its index the permissions of the database.
+        it, and they are not guarded yet. It gives the log and its index the permissions of the
+        database.
         """
         if self.path.is_symlink() or (self.path.exists() and not self.path.is_file()):
             raise CorruptJournalError(
@@ -295,7 +306,10 @@ class DatabaseFiles:
         return True
 
     def _remove_rest(self) -> None:
-        """Remove what a deleted database left: a new one would take over the log of a killed process."""
+        """Remove what a deleted database left.
+
+        A new one would take over the log of a killed process.
+        """
         with self.readable():
             for name in (*_SIDES, _RESERVE):
                 (self.root / name).unlink(missing_ok=True)
@@ -342,7 +356,8 @@ class DatabaseFiles:
         """Open the database for reading; return None if nothing was saved yet.
 
         Returns:
-            The connection, and whether the file cannot change: the folder is read-only and has no log.
+            The connection, and whether the file cannot change: the folder is read-only and has no
+            log.
         """
         with self.readable():
             return self._opened() if self.exists() else None
@@ -582,7 +597,10 @@ class Guard:
                 self._pins.append(fd)
 
     def release(self) -> None:
-        """Give the locks up before a store closes its connections, so that the last may clean up."""
+        """Give the locks up before a store closes its connections.
+
+        So the last may clean up.
+        """
         with _lock:
             self._count -= 1
             if not self._count:

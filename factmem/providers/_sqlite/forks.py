@@ -1,12 +1,13 @@
 """SQLite's global mutexes in a forked child.
 
 A child has only the thread that forked. If another one was inside SQLite, for whatever database and
-library, its mutex stays locked in the child, which hangs at its first allocation. `malloc` and Python
-begin their locks anew after a fork, and so does this module for those of SQLite. To take them before
-the fork instead would be a deadlock: Python's `sqlite3` frees memory under the interpreter's lock.
+library, its mutex stays locked in the child, which hangs at its first allocation. `malloc` and
+Python begin their locks anew after a fork, and so does this module for those of SQLite. To take
+them before the fork instead would be a deadlock: Python's `sqlite3` frees memory under the
+interpreter's lock.
 
-What they guard in a program without a shared cache: counters of memory, the state of the generator of
-random numbers, and the list of open files, which a child of this package does not share.
+What they guard in a program without a shared cache: counters of memory, the state of the generator
+of random numbers, and the list of open files, which a child of this package does not share.
 """
 
 from contextlib import suppress

@@ -1,18 +1,21 @@
 """The unallocated bytes of the pages of a database, where SQLite leaves copies.
 
-When SQLite rebuilds a page of a B-tree, it packs the cells at the end of the page and keeps what was in
-the gap before them, also with `secure_delete`: copies of rows that are still there. When such a row is
-deleted later, its copy stays.
+When SQLite rebuilds a page of a B-tree, it packs the cells at the end of the page and keeps what
+was in the gap before them, also with `secure_delete`: copies of rows that are still there. When
+such a row is deleted later, its copy stays.
 
 The gap is no part of the database: no statement reads it, and no checksum covers it. So it may be
-overwritten in the file beside SQLite. `clear` does so after each erasure, purge and compaction, by these
-rules. `tests/providers/test_gaps.py` breaks each of them, and must notice it.
+overwritten in the file beside SQLite. `clear` does so after each erasure, purge and compaction, by
+these rules. `tests/providers/test_gaps.py` breaks each of them, and must notice it.
 
-1. The caller holds the lock of the store, and a connection of its own holds SQLite's lock for writing:
+1. The caller holds the lock of the store, and a connection of its own holds SQLite's lock for
+writing:
    nobody writes a page meanwhile.
-2. The log is empty and stays so, as the writer's connection reads it. A page in the log would replace
+2. The log is empty and stays so, as the writer's connection reads it. A page in the log would
+replace
    the cleared one later, with its gap.
-3. A commit of that connection follows. All others forget their pages by it; else the next change of one
+3. A commit of that connection follows. All others forget their pages by it; else the next change of
+one
    would write it from memory, with its gap.
 4. Only bytes of gaps are written, and only of pages that are certainly of a B-tree. So it does not
    matter how much of a write arrives, or which of the two a reader finds.
@@ -20,11 +23,12 @@ rules. `tests/providers/test_gaps.py` breaks each of them, and must notice it.
 6. On POSIX systems no descriptor is opened but that of the guard: `close` of another one would drop
    SQLite's locks.
 7. Whatever fails, copies remain: the caller says so, and the next removal looks at all pages.
-8. A later removal looks only at the pages in the log, if this log began with the last clearing: each
+8. A later removal looks only at the pages in the log, if this log began with the last clearing:
+each
    page that was written since is in it.
 
-Larger pages, `auto_vacuum`, zeros before a deletion, or `VACUUM` where a value is found do not replace
-it: the copies are older than the deletion, and lie in pieces.
+Larger pages, `auto_vacuum`, zeros before a deletion, or `VACUUM` where a value is found do not
+replace it: the copies are older than the deletion, and lie in pieces.
 """
 
 import os
@@ -41,7 +45,8 @@ _LOCKED = 0x40000000
 """The offset of SQLite's locks. Their page is never used, and Windows refuses to read it."""
 
 _MOST_PAGES = 1 << 25
-"""The first byte of a page that is not of a B-tree is 0 below: it begins with the number of a page."""
+"""The first byte of a page that is not of a B-tree is 0 below: it begins with the number of a
+page."""
 
 _BLOCK = 1 << 20
 """Bytes that are read together."""

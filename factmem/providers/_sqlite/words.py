@@ -1,7 +1,8 @@
 """FtsWords: the words of searches, in an FTS5 table for each of them.
 
-Dropping its table removes the words of a place from the file, as SQLite overwrites freed pages. Deleting
-single rows of FTS5 leaves their words, so that those of replaced facts stay until the index is made again.
+Dropping its table removes the words of a place from the file, as SQLite overwrites freed pages.
+Deleting single rows of FTS5 leaves their words, so that those of replaced facts stay until the
+index is made again.
 """
 
 from collections.abc import Collection, Mapping, Sequence

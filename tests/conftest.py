@@ -132,6 +132,12 @@ def cheap_passphrases() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def thorough(request: pytest.FixtureRequest) -> bool:
+    """Whether a sweep has its long form."""
+    return bool(request.config.getoption("--thorough"))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def few_looks(request: pytest.FixtureRequest) -> Iterator[None]:
     """Look three times at a damaged file, and not sixteen times with a pause after each."""

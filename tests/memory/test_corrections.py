@@ -17,7 +17,8 @@ async def test_corrections_stay(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.storm
 @pytest.mark.parametrize("kind", KINDS)
-async def test_many_corrections_stay(kind: str, tmp_path: Path) -> None:
-    """A thousand detections against a hundred corrections."""
+async def test_many_corrections_stay(kind: str, tmp_path: Path, thorough: bool) -> None:
+    """Hundreds of detections against many corrections; a thousand against a hundred at length."""
     async with store_of(kind, tmp_path) as store:
-        await check_corrections(store, corrections=100, detections=1000)
+        corrections, detections = (100, 1000) if thorough else (30, 300)
+        await check_corrections(store, corrections=corrections, detections=detections)

@@ -21,7 +21,9 @@ from factmem.models import FactType
 from tests.processes import Process, Tell
 from tests.world import USER
 
-USERS, KILLS = 1000, 20
+USERS, KILLS = 200, 6
+MANY_USERS, MANY_KILLS = 1000, 20
+"""With `--thorough`."""
 APP = MemoryScope.Product("app")
 PRICE = Concept("price", "What it costs, in cents", value_type=int)
 CITY = Concept("city", "The city where the user lives")
@@ -52,10 +54,10 @@ CHANGES: dict[str, Change] = {
 }
 
 
-async def fill(folder: Path) -> None:
+async def fill(folder: Path, users: int) -> None:
     """Save the facts of all users; each third has values under both keywords."""
     async with LocalFileMemoryProvider(folder) as store:
-        for number in range(USERS):
+        for number in range(users):
             facts: list[Any] = [
                 SingleFact(PRICE, number + 1),
                 SingleFact(HOME, f"home-{number}"),
@@ -111,26 +113,29 @@ def run_once(folder: Path, name: str, kill_at: int | None) -> bool:
     return told[-1].startswith("refused")
 
 
-def test_changes_that_are_killed_are_finished_by_repeating_them(tmp_path: Path) -> None:
+def test_changes_that_are_killed_are_finished_by_repeating_them(
+    tmp_path: Path, thorough: bool
+) -> None:
     """Each user once, and no value lost."""
     random = Random(27)
-    anyio.run(fill, tmp_path)
+    users, times = (MANY_USERS, MANY_KILLS) if thorough else (USERS, KILLS)
+    anyio.run(fill, tmp_path, users)
 
     kills = 0
     for name in CHANGES:
-        for _ in range(KILLS):
-            kills += not run_once(tmp_path, name, random.randint(1, USERS * 3 // 4))
+        for _ in range(times):
+            kills += not run_once(tmp_path, name, random.randint(1, users * 3 // 4))
         assert run_once(tmp_path, name, None)
 
-    assert kills == KILLS * len(CHANGES)
-    anyio.run(check, tmp_path)
+    assert kills == times * len(CHANGES)
+    anyio.run(check, tmp_path, users)
 
 
-async def check(folder: Path) -> None:
+async def check(folder: Path, users: int) -> None:
     """Compare every user, and find every old value in the history."""
     async with LocalFileMemoryProvider(folder) as store:
-        assert len(await store.list_places()) == USERS
-        for number in range(USERS):
+        assert len(await store.list_places()) == users
+        for number in range(users):
             who = USER.of(f"u{number}")
             found: dict[str, set[Any]] = {}
             for fact in await store.load_all(who, APP):

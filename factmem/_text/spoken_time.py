@@ -233,8 +233,9 @@ _SEASON = re.compile(
     rf"|(?P<year2>{YEAR})년?\s?(?P<season2>{_any(_SEASONS)})",
     re.IGNORECASE,
 )
+_NUMERALS = "一二三四五六七八九"
 _ALONE = re.compile(
-    rf"(?<!\d)(?P<number>\d{{1,2}})[월月](?!\s*\d)|\b(?P<name>{MONTH}|{_any(_WEEKDAYS)})(?![a-zäöü])"
+    rf"(?<!\d)(?P<number>\d{{1,2}}|十[一二]?|[{_NUMERALS}])[월月](?!\s*\d)|\b(?P<name>{MONTH}|{_any(_WEEKDAYS)})(?![a-zäöü])"
     rf"|\b(?P<season>{_any(_SEASONS)})",
     re.IGNORECASE,
 )
@@ -268,7 +269,8 @@ _RANGE = re.compile(
     r"\s?(?:to|and|년?에서|[-\u2013~])\s?(?:the |in |early |late |mid-?|end of )*", re.IGNORECASE
 )
 _PREPOSITION = re.compile(
-    r"(?:in|on|of|by|since|until|till|from|before|after|between|during|to|through|early|late|mid)[ -]$",
+    r"(?:in|on|of|by|since|until|till|from|before|after|between|during|to|through|early|late|mid"
+    r"|im|ab|seit|bis|vor|nach|en)[ -]$",
     re.IGNORECASE,
 )
 
@@ -438,7 +440,9 @@ def _within(year: int, season: str | None, number: str | None = None) -> list[_M
 
 def _alone(match: re.Match[str], on: date) -> list[_Meaning]:
     if number := match["number"]:
-        return _of_date(WrittenDate(None, int(number)), on)
+        tens, ones = 10 * ("十" in number), _NUMERALS.find(number[-1]) + 1
+        month = int(number) if number.isdecimal() else tens + ones
+        return _of_date(WrittenDate(None, month), on)
     name = match["name"] or match["season"]
     is_word = name.casefold() in _AMBIGUOUS | {"fall", "spring", "mai"}
     if is_word and not _PREPOSITION.search(match.string[: match.start()][-20:]):

@@ -132,6 +132,8 @@ def _is_near(written: WrittenDate, said: date, numbers: set[float]) -> bool:
     months = (said.year - first.year) * 12 + said.month - (written.month or said.month)
     days = (said - first).days if written.day is not None else 0
     if numbers:
+        if written.day is None and written.month in numbers:  # "tháng 5"
+            return -1 <= months < 12
         counts = {float(abs(months)), abs(months) / 12, float(abs(days)), abs(days) / 7}
         return bool((counts - {0.0}) & numbers)
     if written.day is not None:

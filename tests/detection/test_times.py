@@ -1,5 +1,7 @@
 """From when and until when a value holds: what was said decides, and nothing is invented."""
 
+# ruff: noqa: RUF001 - letters of other scripts that look like Latin ones
+
 from datetime import UTC, date, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -8,6 +10,7 @@ import pytest
 
 from benchmarks.detection.times import judged, statements
 from factmem._text.spoken_time import spoken_times
+from factmem._text.stated_period import stated_period
 from factmem.models.facts import Concept, FactType
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
@@ -174,3 +177,101 @@ def test_times_at_the_ends_of_the_calendar_are_read(on: date) -> None:
     text = "last week, next Friday, 999 years ago, in 999 months, from February 29 to March 2023, 내년 겨울"
 
     assert spoken_times(text, on)
+
+
+LANGUAGES = {
+    "en": (
+        "I have lived in Rome since 2019",
+        "We moved to Busan in May",
+        "I quit smoking yesterday",
+    ),
+    "de": (
+        "Ich wohne seit 2019 in Rom",
+        "Wir sind im Mai nach Busan gezogen",
+        "Ich habe gestern mit dem Rauchen aufgehört",
+    ),
+    "fr": (
+        "J'habite à Rome depuis 2019",
+        "Nous avons déménagé à Busan en mai",
+        "J'ai arrêté de fumer hier",
+    ),
+    "es": (
+        "Vivo en Roma desde 2019",
+        "Nos mudamos a Busan en mayo",
+        "Dejé de fumar ayer",
+    ),
+    "it": (
+        "Vivo a Roma dal 2019",
+        "Ci siamo trasferiti a Busan a maggio",
+        "Ho smesso di fumare ieri",
+    ),
+    "pt": (
+        "Moro em Roma desde 2019",
+        "Mudámo-nos para Busan em maio",
+        "Deixei de fumar ontem",
+    ),
+    "nl": (
+        "Ik woon sinds 2019 in Rome",
+        "We zijn in mei naar Busan verhuisd",
+        "Ik ben gisteren gestopt met roken",
+    ),
+    "pl": (
+        "Mieszkam w Rzymie od 2019 roku",
+        "W maju przeprowadziliśmy się do Busan",
+        "Wczoraj rzuciłem palenie",
+    ),
+    "tr": (
+        "2019'dan beri Roma'da yaşıyorum",
+        "Mayıs ayında Busan'a taşındık",
+        "Dün sigarayı bıraktım",
+    ),
+    "ru": (
+        "Я живу в Риме с 2019 года",
+        "В мае мы переехали в Пусан",
+        "Вчера я бросил курить",
+    ),
+    "ar": (
+        "أعيش في روما منذ 2019",
+        "انتقلنا إلى بوسان في مايو",
+        "تركت التدخين أمس",
+    ),
+    "hi": (
+        "मैं 2019 से रोम में रहता हूँ",
+        "हम मई में बुसान चले गए",
+        "मैंने कल धूम्रपान छोड़ दिया",
+    ),
+    "ko": (
+        "2019년부터 로마에 살고 있어요",
+        "우리는 5월에 부산으로 이사했어요",
+        "어제 담배를 끊었어요",
+    ),
+    "ja": (
+        "2019年からローマに住んでいます",
+        "5月に釜山に引っ越しました",
+        "昨日タバコをやめました",
+    ),
+    "zh": (
+        "我从2019年起住在罗马",
+        "我们五月搬到了釜山",
+        "我昨天戒烟了",
+    ),
+    "vi": (
+        "Tôi sống ở Rome từ năm 2019",
+        "Chúng tôi chuyển đến Busan vào tháng 5",
+        "Hôm qua tôi đã bỏ thuốc lá",
+    ),
+}
+"""A year, a month and the day before, on 10 June 2026."""
+MEANT = ("2019", "2026-05", "2026-06-09")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_time_that_is_said_is_kept_in_every_language(language: str) -> None:
+    """And one that a model makes up is not."""
+    said_at = datetime(2026, 6, 10, tzinfo=UTC)
+
+    for said, meant in zip(LANGUAGES[language], MEANT, strict=True):
+        since, until = stated_period({"since": meant}, ("", said, ""), said_at)
+        invented, _ = stated_period({"since": "2012-03-04"}, ("", said, ""), said_at)
+
+        assert (str(since and since.text), until, invented) == (meant, None, None)

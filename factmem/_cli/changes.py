@@ -93,6 +93,12 @@ async def set_(
     return Answer(record, words)
 
 
+_REMAIN = (
+    "Bytes of purged values are still in the store's files, until other programs stop reading it or "
+    "the server has removed its log"
+)
+
+
 @command(signs=True, asks=True)
 async def forget(
     store: Store,
@@ -133,12 +139,14 @@ async def forget(
     left = {
         name: list[str](getattr(count, name, ())) for name in ("quoting", "mentioning", "messages")
     }
+    copies_remain = getattr(count, "copies_remain", False)
     return Answer(
-        {"place": name, "forgotten": count, **left},
+        {"place": name, "forgotten": count, **left, "copies_remain": copies_remain},
         f"Forgot {counted(count, 'value')} in {name}",
         *(f"The quote of fact {each} still contains a purged value" for each in left["quoting"]),
         *(f"Another text of fact {each} contains a purged value" for each in left["mentioning"]),
         *(f"Message {each} contains a purged value in a word" for each in left["messages"]),
+        *([_REMAIN] if copies_remain else []),
         code=ExitCode.OK if count else ExitCode.NOTHING,
     )
 

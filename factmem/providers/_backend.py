@@ -178,7 +178,7 @@ class Backend(Protocol):
 
         No other write to the place happens between the call of `decide` and its change. `decide` is
         not called for a place that does not exist. An edit removes the index and leaves no copy of
-        removed values.
+        removed values; if it must, the number is a `Forgotten` that says so.
         """
         ...
 

@@ -155,6 +155,8 @@ class Forgotten(int):
     messages: tuple[str, ...]
     """The ids of messages that contain a purged value as a part of a word, such as "peanuts" for
     "peanut". As a word it was removed: remove these messages, or let them stay."""
+    copies_remain: bool
+    """Whether bytes of purged values are still in the files of the store; see `ErasureReceipt`."""
 
     def __new__(
         cls,
@@ -162,12 +164,15 @@ class Forgotten(int):
         quoting: Iterable[str] = (),
         mentioning: Iterable[str] = (),
         messages: Iterable[str] = (),
+        *,
+        copies_remain: bool = False,
     ) -> Self:
         """Create a count; see the class."""
         made = super().__new__(cls, count)
         made.quoting = tuple(quoting)
         made.mentioning = tuple(mentioning)
         made.messages = tuple(messages)
+        made.copies_remain = copies_remain
         return made
 
     @classmethod
@@ -178,7 +183,8 @@ class Forgotten(int):
             [each for count in given for each in getattr(count, name, ())]
             for name in ("quoting", "mentioning", "messages")
         ]
-        return cls(sum(given), *left)
+        remain = any(getattr(count, "copies_remain", False) for count in given)
+        return cls(sum(given), *left, copies_remain=remain)
 
 
 @dataclass(frozen=True, slots=True)

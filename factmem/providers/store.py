@@ -335,12 +335,12 @@ class FactStore:
 
         identity = self._enter(subject, scope)
         forgetting = Forgetting(condition_of(**conditions), purge)
-        count = await self._backend.change(identity, forgetting.decide)
-        # `change` saw current values only; what has ended is in the entries.
-        if forgetting.is_over:
+        count = changed = await self._backend.change(identity, forgetting.decide)
+        if forgetting.is_over:  # `change` saw current values only; the others are in the entries
             await self.amend(forgetting.end_former, subject, scope)
             count = forgetting.former
-        return Forgotten(count, *forgetting.left)
+        found = Forgotten(count - changed, *forgetting.left)
+        return Forgotten.total([changed, found])  # `changed` may say that copies remain
 
     async def erase(
         self, subject: MemorySubject, scope: MemoryScope, *, only_empty: bool = False

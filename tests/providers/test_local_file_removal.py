@@ -13,6 +13,7 @@ from factmem.errors import CorruptJournalError, TamperedError
 from factmem.providers import _group_commit
 from factmem.providers._sql import tidying
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.results import Forgotten
 from factmem.providers.storages import SimpleStorage, Storage
 from factmem.testing._facts import (
     AGENT,
@@ -146,6 +147,28 @@ async def test_copies_remain_while_another_program_reads(root: Path, storage: St
     assert holds(root, SECRET) == []
     assert run(root, "SELECT remains FROM stores") == [(0,)]
     assert is_sound(root)
+
+
+async def test_a_purge_says_that_copies_remain(root: Path, storage: Storage) -> None:
+    """While another program reads, and not after that."""
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        for value in (SECRET, "dark"):
+            await store.save(theme(value), ALICE, AGENT)
+        with closing(sqlite3.connect(root / "facts.db", isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM entries").fetchone()
+
+            purged = await store.forget(ALICE, AGENT, concept=THEME, purge=True)
+
+            assert isinstance(purged, Forgotten)
+            assert (int(purged), purged.copies_remain) == (1, True)
+            assert Forgotten.total([0, purged]).copies_remain
+            reader.execute("COMMIT")
+        await store.save(theme(SECRET), ALICE, AGENT)
+        purged = await store.forget(ALICE, AGENT, concept=THEME, purge=True)
+        assert isinstance(purged, Forgotten)
+        assert not purged.copies_remain
+        assert holds(root, SECRET) == []
 
 
 @pytest.mark.storm

@@ -72,7 +72,7 @@ from factmem.providers._sql.writing import (
     moment_of,
     new_mark,
 )
-from factmem.providers.results import PlaceInfo, StoreStatus, place_info
+from factmem.providers.results import Forgotten, PlaceInfo, StoreStatus, place_info
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -598,9 +598,10 @@ class StoredPlaces:
         mark, count = new_mark(), 0
         edited: Edited | None = None
         seen: Position | None = None
+        is_purged = False
 
         def write(session: Session, unknown: int) -> int:
-            nonlocal count, edited, seen
+            nonlocal count, edited, seen, is_purged
             reader = self.reading(session)
             if reader is None:
                 return 0
@@ -620,9 +621,9 @@ class StoredPlaces:
                 if change.edit is not None:
                     writer.count_purge(session, identity)
                     edited = writer.edit(session, identity, change.edit, is_purge=True)
-                if change.turns is not None:
-                    turns = change.turns
-                    writer.edit_conversations(session, identity, lambda _: turns)
+                    is_purged |= edited is not None
+                if (turns := change.turns) is not None:
+                    is_purged |= writer.edit_conversations(session, identity, lambda _: turns)
                 count = len(change.forget)
             return count
 
@@ -630,9 +631,7 @@ class StoredPlaces:
         view = self._views.known(identity)
         if view is not None and seen is not None and edited is not None:
             view.edit(seen, edited)
-        if edited is not None:
-            self.database.finish_erasure()
-        return done
+        return Forgotten(done, copies_remain=is_purged and self.database.finish_erasure())
 
     def _changed(
         self,

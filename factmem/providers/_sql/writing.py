@@ -438,23 +438,27 @@ class PlaceRewriter(PlaceWriter):
 
     def edit_conversations(
         self, session: Session, identity: Identity, edit_of: Callable[[str], Edit | None]
-    ) -> None:
-        """Edit conversations of a place, under a new data key each; delete those without messages.
+    ) -> bool:
+        """Edit conversations of a place, under a new data key each; return whether one changed.
+
+        Those without messages are deleted.
 
         Args:
             session: A session inside a transaction.
             identity: The place.
             edit_of: Returns the edit of a conversation, given its id; None to leave it.
         """
+        is_changed = False
         for key, _ in session.rows(sql.LOCK_OWNED, [self._reader.key(identity)]):
             ((names, data_key),) = session.rows(sql.READ_NAMES, [key])
             owned = self._reader.sealer(key, data_key).open_names(names)
             named = conversation_of(owned)
             edit = None if named is None else edit_of(named[1])
             if edit is not None:
-                self.edit(session, owned, edit, is_purge=True)
+                is_changed |= self.edit(session, owned, edit, is_purge=True) is not None
                 if not session.rows(sql.COUNT_LINES, [key])[0][0]:
                     self.erase_row(session, key)
+        return is_changed
 
     def erase_row(self, session: Session, key: bytes) -> None:
         """Delete the rows of a place or of a conversation."""

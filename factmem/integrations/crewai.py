@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Any, Literal, Self, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from crewai.events import crewai_event_bus
 from crewai.events.base_events import BaseEvent
@@ -345,9 +345,7 @@ class FactmemMemory(Memory):
             on_failure=on_failure,
         )
         view = runs.view(None).view(read_only=read_only)
-        made: Self = cls.model_construct(
-            read_only=view.boundary.is_read_only, root_scope=root_scope
-        )
+        made = cls.model_construct(read_only=view.boundary.is_read_only, root_scope=root_scope)
         made._runs, made._portal, made._view = runs, portal, view
         made._paths = storage = Paths(view, portal)
         made._storage = storage  # type: ignore[assignment] # it has no search by vectors

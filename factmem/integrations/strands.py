@@ -37,6 +37,7 @@ from strands.types.content import Message
 from strands.types.session import Session, SessionAgent, SessionMessage
 from typing_extensions import Unpack
 
+from factmem.errors import InputValueError
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.conversations import Conversation
 from factmem.memory.runs import UNREACHABLE, MemoryRuns, RunOptions
@@ -359,9 +360,11 @@ class FactmemStorage:
 
 def _key_path(key: str) -> str:
     if not key.strip("/") or "\\" in key or ".." in key.split("/"):
-        from strands.types.exceptions import StorageError  # of newer versions
+        from strands.types import exceptions
 
-        raise StorageError("A key must not be empty, and have no backslash and no '..'")
+        # Older versions have no storages, and so no error of theirs.
+        error: type[Exception] = getattr(exceptions, "StorageError", InputValueError)
+        raise error("A key must not be empty, and have no backslash and no '..'")
     # A document cannot be a folder too, and a key can.
     return "/" + re.sub("/+", "/", key).strip("/").replace("%", "%25").replace("/", "%2F")
 

@@ -1,8 +1,11 @@
 """The in-memory store: the whole contract, and threads."""
 
+import gc
+import sqlite3
 import threading
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import anyio
 import pytest
@@ -69,3 +72,17 @@ def test_threads_share_a_store(backends: Sequence[str]) -> None:
 
     assert errors == []
     assert anyio.run(count) == THREADS * TASKS
+
+
+async def test_a_store_that_was_dropped_is_closed() -> None:
+    """Nobody needs to close it, also not one that refers to itself."""
+    store: Any = InMemoryProvider()
+    await store.save(theme("dark"), USER, AGENT)
+    connection = store._backend.database.db
+    store.itself = store
+
+    del store
+    gc.collect()
+
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")

@@ -345,7 +345,9 @@ class FactmemMemory(Memory):
             on_failure=on_failure,
         )
         view = runs.view(None).view(read_only=read_only)
-        made = cls.model_construct(read_only=view.boundary.is_read_only, root_scope=root_scope)
+        made: FactmemMemory = cls.model_construct(
+            read_only=view.boundary.is_read_only, root_scope=root_scope
+        )
         made._runs, made._portal, made._view = runs, portal, view
         made._paths = storage = Paths(view, portal)
         made._storage = storage  # type: ignore[assignment] # it has no search by vectors

@@ -90,8 +90,7 @@ def test_every_command_has_a_section_and_an_example() -> None:
         assert shown, f"the section '## {name}' has no example"
 
 
-_KEYS = {"--key-env", "--key-file", "--passphrase", "--keyring-entry"}
-_EVERYWHERE = {"--json", "--yes", "--reveal", "--name", "--reason", "--value", *_KEYS}
+_EVERYWHERE = {"--json", "--yes", "--reveal"}
 """Options that the page describes once."""
 
 

@@ -139,8 +139,8 @@ class OpenAIEmbedder(OpensClients, EmbeddingModel):
     """An embedding model of OpenAI, Azure, Ollama, vLLM, LM Studio or another compatible endpoint.
 
         embedder = OpenAIEmbedder("text-embedding-3-small")
-        embedder = OpenAIEmbedder("nomic-embed-text", base_url="http://localhost:11434/v1",
-        api_key="-")
+        ollama = "http://localhost:11434/v1"
+        embedder = OpenAIEmbedder("nomic-embed-text", base_url=ollama, api_key="-")
 
     Any number of tasks, threads and event loops may use an instance at once. It opens one client
     per event loop, on first use. `aclose` or the end of `async with` closes the client of the

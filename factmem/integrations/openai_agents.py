@@ -81,8 +81,8 @@ def memory_filter(
 ) -> Callable[[CallModelData[T]], Awaitable[ModelInputData]]:
     """Return a filter that puts the facts into a message of their own before each model call.
 
-        await Runner.run(agent, "Hi",
-        run_config=RunConfig(call_model_input_filter=memory_filter(memory)))
+        config = RunConfig(call_model_input_filter=memory_filter(memory))
+        await Runner.run(agent, "Hi", run_config=config)
 
     It serves every agent of a run, after handoffs too, and keeps the cached prompt when a fact
     changes: the facts are in a user message before the user's last one. No session stores it. Use

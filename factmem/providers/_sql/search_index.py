@@ -1,8 +1,7 @@
 """SearchIndex: the items of places and their words, which searches read. Every method blocks.
 
-    place ─────────▶ current facts ─▶ item: line, start and size of its JSON       ┐ words of each
-    item, conversation ──▶ messages ──────▶ item: conversation and number of its message ┘ FTS5 or
-    tsvector
+    place ────────▶ current facts ─▶ item: line, start and size of its JSON   ┐ words of each item:
+    conversation ─▶ messages ──────▶ item: conversation and number of message ┘ FTS5 or tsvector
 
 An item is a row for a fact, or for a passage of a message. It names the line that has it and has no
 copy of its text; only a fact that no single save describes, such as one that was confirmed later,

@@ -18,12 +18,7 @@ import anyio
 from factmem.ledger.resolution import PlacedFact, resolve
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, SingleFact
-from factmem.models.places import (
-    MemoryScope,
-    MemoryScopesProfile,
-    MemorySubject,
-    Place,
-)
+from factmem.models.places import MemoryScope, MemoryScopesProfile, MemorySubject, Place
 from factmem.prompt import MessageForm
 from factmem.prompt.memory_message import render
 from factmem.providers.in_memory import InMemoryProvider

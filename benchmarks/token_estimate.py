@@ -13,11 +13,7 @@ import tiktoken
 
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import Concept, SingleFact
-from factmem.models.places import (
-    MemoryScope,
-    MemorySubject,
-    Place,
-)
+from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.prompt.memory_message import render
 from factmem.prompt.tokens import estimate_tokens
 

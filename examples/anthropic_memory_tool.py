@@ -18,12 +18,7 @@ USER = MemorySubject("user", "The person the agent talks to", 1, per_entity=True
 
 COMMANDS: list[dict[str, Any]] = [
     {"command": "create", "path": "/memories/notes.md", "file_text": "Likes coffee.\n"},
-    {
-        "command": "str_replace",
-        "path": "/memories/notes.md",
-        "old_str": "coffee",
-        "new_str": "tea",
-    },
+    {"command": "str_replace", "path": "/memories/notes.md", "old_str": "coffee", "new_str": "tea"},
     {"command": "view", "path": "/memories"},
     {"command": "view", "path": "/memories/plans.md"},
 ]

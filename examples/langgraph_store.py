@@ -8,13 +8,7 @@ if find_spec("langgraph") is None:
 
 from tempfile import TemporaryDirectory
 
-from factmem import (
-    Aes256GCMEncryptor,
-    AgentMemory,
-    EncryptedStorage,
-    Key,
-    LocalFileMemoryProvider,
-)
+from factmem import Aes256GCMEncryptor, AgentMemory, EncryptedStorage, Key, LocalFileMemoryProvider
 from factmem.integrations.langgraph import FactmemStore
 from factmem.sync import LocalStoreSync
 

@@ -164,12 +164,7 @@ class ExtractionError(FactmemError):
     """
 
     def __init__(
-        self,
-        message: str,
-        *,
-        raw: str = "",
-        usage: Usage = ONE_CALL,
-        is_cut_off: bool = False,
+        self, message: str, *, raw: str = "", usage: Usage = ONE_CALL, is_cut_off: bool = False
     ) -> None:
         super().__init__(message)
         self.raw = raw

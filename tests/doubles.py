@@ -8,21 +8,10 @@ from anyio.lowlevel import checkpoint
 from typing_extensions import TypeForm, TypeVar
 
 from factmem.errors import StorageError
-from factmem.llm.base import (
-    ChatResponse,
-    Extraction,
-    Message,
-    ToolDefinition,
-)
+from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition
 from factmem.llm.extraction import extract_by_asking
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-)
-from factmem.models.places import (
-    MemoryScope,
-    MemorySubject,
-)
+from factmem.models.facts import AnyFact, Concept
+from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 
 T = TypeVar("T")

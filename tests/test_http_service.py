@@ -270,11 +270,7 @@ def test_the_generated_typescript_client_runs(url: str, tmp_path: Path) -> None:
     generate = json.loads((FOLDER / "package.json").read_text())["scripts"]["types"]
     env = {"PATH": f"{tools / '.bin'}:{os.environ['PATH']}"}
     printed = ""
-    for command in (
-        [*generate.split()],
-        ["tsc", "-p", "."],
-        ["node", "client.js", url, *tokens],
-    ):
+    for command in ([*generate.split()], ["tsc", "-p", "."], ["node", "client.js", url, *tokens]):
         done = subprocess.run(
             command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
         )

@@ -10,25 +10,10 @@ from factmem.agent.agent import Agent
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.ledger.resolution import PlacedFact
-from factmem.llm.base import (
-    ChatResponse,
-    Message,
-    ToolCall,
-)
+from factmem.llm.base import ChatResponse, Message, ToolCall
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-    FactType,
-    MultipleFacts,
-    SingleFact,
-)
-from factmem.models.places import (
-    MemoryScope,
-    MemoryScopesProfile,
-    MemorySubject,
-    Place,
-)
+from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
+from factmem.models.places import MemoryScope, MemoryScopesProfile, MemorySubject, Place
 from factmem.models.when import TimeProvider, system_clock
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider

@@ -23,15 +23,7 @@ from zlib import crc32
 import anyio
 import numpy as np
 
-from benchmarks.recall.grown import (
-    FACTS,
-    PEOPLE,
-    QUESTIONS,
-    Ranks,
-    ask_all,
-    build_memory,
-    hits,
-)
+from benchmarks.recall.grown import FACTS, PEOPLE, QUESTIONS, Ranks, ask_all, build_memory, hits
 from benchmarks.recall.quality import AGENT, USER, Clock, Remembering, stored
 from benchmarks.recall.speed import DIMENSIONS, made_up
 from factmem import (
@@ -94,10 +86,7 @@ def embed(texts: list[str]) -> list[list[float]]:
 
 def memory_of(store: PostgresMemoryProvider, embedder: Embedder | None) -> AgentMemory:
     return AgentMemory(
-        store,
-        scopes=MemoryScopesProfile(agent="bench"),
-        subjects=[ONE],
-        embedder=embedder,
+        store, scopes=MemoryScopesProfile(agent="bench"), subjects=[ONE], embedder=embedder
     )
 
 

@@ -25,13 +25,7 @@ from typing import TypeAlias
 import anyio
 from pydantic import JsonValue
 
-from benchmarks.recall.corpus import (
-    Fact,
-    Question,
-    read_facts,
-    read_questions,
-    read_unanswerable,
-)
+from benchmarks.recall.corpus import Fact, Question, read_facts, read_questions, read_unanswerable
 from factmem import (
     AgentMemory,
     Concept,

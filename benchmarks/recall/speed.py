@@ -75,10 +75,7 @@ async def embed(texts: list[str]) -> list[list[float]]:
 
 def memory_of(store: LocalFileMemoryProvider, embedder: Embedder | None = None) -> AgentMemory:
     return AgentMemory(
-        store,
-        scopes=MemoryScopesProfile(agent="bench"),
-        subjects=PEOPLE,
-        embedder=embedder,
+        store, scopes=MemoryScopesProfile(agent="bench"), subjects=PEOPLE, embedder=embedder
     )
 
 

@@ -83,10 +83,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "diff": ("diff alice 7d", "diff alice 2026-03-01 2026-04-01"),
     "history": ("history alice city", "history alice city --json"),
     "why": ("why alice city", "why product/my-app/user/alice city"),
-    "set": (
-        "set product/my-app/user/alice city Paris --type text",
-        "set alice pets Rex",
-    ),
+    "set": ("set product/my-app/user/alice city Paris --type text", "set alice pets Rex"),
     "forget": ("forget alice pets --value Rex", "forget alice --older-than 365d --purge"),
     "erase": ("erase alice", "erase product/my-app/user/alice --yes"),
     "rename": ("rename home-city city --dry-run", "rename home-city city --if-both later"),

@@ -27,8 +27,7 @@ Cases = Annotated[str, typer.Argument(metavar="CASES", help="A JSON Lines file o
 def draft(
     chats: Annotated[str, typer.Argument(metavar="CHATS", help="A .json or .jsonl file of chats.")],
     model: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="openai:MODEL, ollama:MODEL or MODULE:NAME."),
+        str, typer.Option(metavar="NAME", help="openai:MODEL, ollama:MODEL or MODULE:NAME.")
     ],
     out: Annotated[
         str, typer.Option(metavar="CASES", help="The file to add the cases to.")

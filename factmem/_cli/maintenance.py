@@ -101,8 +101,7 @@ async def compact(
 
 @command()
 async def salvage(
-    store: Store,
-    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Must not exist.")],
+    store: Store, folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Must not exist.")]
 ) -> Answer:
     """Save what can be read of a damaged store into a store in a new folder."""
     found = await local(store, "restore a database from its own backup").salvage(folder)
@@ -114,8 +113,7 @@ async def salvage(
 
 
 Erased: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="Receipts that `erase` printed: leave these out."),
+    str | None, typer.Option(metavar="FILE", help="Receipts that `erase` printed: leave these out.")
 ]
 """The option --erased."""
 

@@ -49,10 +49,7 @@ Store: TypeAlias = LocalFileMemoryProvider | PostgresMemoryProvider
 
 
 def run(
-    work: Callable[[Store], Awaitable[T]],
-    *,
-    creates: bool = False,
-    storage: Storage | None = None,
+    work: Callable[[Store], Awaitable[T]], *, creates: bool = False, storage: Storage | None = None
 ) -> T:
     """Open the store of the command's options, call `work` with it, and close it.
 
@@ -67,12 +64,7 @@ def run(
     return anyio.run(call)
 
 
-def open_store(
-    options: Options,
-    *,
-    creates: bool = False,
-    storage: Storage | None = None,
-) -> Store:
+def open_store(options: Options, *, creates: bool = False, storage: Storage | None = None) -> Store:
     """Return the store of the options.
 
     Args:
@@ -282,9 +274,7 @@ def _checked(file: Path, found: Any) -> Project:
                 f"{file}: embedder must be one of {', '.join(EMBEDDERS)} and a model"
             )
     return replace(
-        project,
-        store=_path(file, project.store),
-        key_file=_path(file, project.key_file),
+        project, store=_path(file, project.store), key_file=_path(file, project.key_file)
     )
 
 

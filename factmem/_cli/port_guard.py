@@ -157,8 +157,7 @@ def secret_of(token_env: str | None) -> str:
         )
     if token_env is None and not sys.stderr.isatty():
         raise CommandError(
-            "There is no terminal to print a new token on: pass --token-env NAME",
-            ExitCode.REFUSED,
+            "There is no terminal to print a new token on: pass --token-env NAME", ExitCode.REFUSED
         )
     return token
 
@@ -176,9 +175,7 @@ def guarded(app: _App, *, port: int, token_env: str | None, hours: int) -> PortG
         print_error(f"Clients must send the header Authorization: Bearer {token}")
     end = expires.timestamp()
     return PortGuard(
-        app,
-        port=port,
-        admits=lambda given: hmac.compare_digest(given, token) and time.time() < end,
+        app, port=port, admits=lambda given: hmac.compare_digest(given, token) and time.time() < end
     )
 
 

@@ -42,10 +42,7 @@ def fact_record(fact: AnyFact, place: Place) -> dict[str, Any]:
 
 def history_record(entry: HistoryEntry) -> dict[str, Any]:
     """Return an entry of a history as JSON."""
-    record: dict[str, Any] = {
-        "action": entry.action.value,
-        "recorded_at": stamp(entry.recorded_at),
-    }
+    record: dict[str, Any] = {"action": entry.action.value, "recorded_at": stamp(entry.recorded_at)}
     if entry.fact is not None:
         record["fact"] = stored(entry.fact)
     if entry.forgotten:

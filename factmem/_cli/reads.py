@@ -236,10 +236,7 @@ async def _contents(store: Store) -> Answer:
     )
     newest = sorted(places, key=lambda each: str(each.newest), reverse=True)[:_LISTED]
     rows = ((place_name(each.place), each.count, each.newest) for each in newest)
-    parts: list[str | Table] = [
-        title,
-        Table(("place", "values", "newest"), rows),
-    ]
+    parts: list[str | Table] = [title, Table(("place", "values", "newest"), rows)]
     if len(places) > _LISTED:
         parts.append(f"and {counted(len(places) - _LISTED, 'place')} more: `factmem places`")
     if len(places) <= _MOST_READ and (

@@ -64,13 +64,11 @@ def review(
         typer.Option(metavar="URL", help="The address of a proxy with TLS for the port."),
     ] = None,
     token_env: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The environment variable that signs links."),
+        str | None, typer.Option(metavar="NAME", help="The environment variable that signs links.")
     ] = None,
     hours: Annotated[int, typer.Option(min=1, max=720, help="How long the link is valid.")] = 12,
     link: Annotated[
-        Role | None,
-        typer.Option(help="Only print a link, signed by --token-env, for a role."),
+        Role | None, typer.Option(help="Only print a link, signed by --token-env, for a role.")
     ] = None,
     days: Annotated[int, typer.Option(min=1, help="For how many days a value is new.")] = 7,
     embedder: EmbedderName = None,

@@ -5,12 +5,7 @@ from typing import Any, ParamSpec, overload
 
 from typing_extensions import TypeVar, Unpack
 
-from factmem._arguments import (
-    expect,
-    expect_methods,
-    expect_within,
-    kind_of,
-)
+from factmem._arguments import expect, expect_methods, expect_within, kind_of
 from factmem._guidance import guided
 from factmem.agent._memory_feature import MemoryFeature, MemoryOptions
 from factmem.agent.context import (

@@ -168,9 +168,7 @@ def node_load_from_memory(
 
 
 def node_load_all_facts_from_memory(
-    *,
-    subjects: Iterable[MemorySubject] | None = None,
-    scopes: Iterable[ScopeChoice] | None = None,
+    *, subjects: Iterable[MemorySubject] | None = None, scopes: Iterable[ScopeChoice] | None = None
 ) -> MemoryNode:
     """Return a node that puts the facts of every concept into the prompt. No call to a model.
 
@@ -236,9 +234,7 @@ def node_save_to_memory(
 
 
 def node_save_to_memory_auto_detect_facts(
-    *,
-    subjects: Iterable[MemorySubject] | None = None,
-    scopes: Iterable[ScopeChoice] | None = None,
+    *, subjects: Iterable[MemorySubject] | None = None, scopes: Iterable[ScopeChoice] | None = None
 ) -> MemoryNode:
     """Return a node that detects and saves the facts of this run. One call to the model.
 

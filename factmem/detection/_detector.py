@@ -12,13 +12,7 @@ from factmem.detection._candidates import Rules
 from factmem.detection._current_values import CurrentValues, offered_concepts
 from factmem.detection._earlier import EarlierStatements
 from factmem.detection._question import DetectedFacts, continuation, detection_question, whole_items
-from factmem.detection._reconciliation import (
-    ReadItems,
-    fact_of,
-    new_items,
-    read_items,
-    reconcile,
-)
+from factmem.detection._reconciliation import ReadItems, fact_of, new_items, read_items, reconcile
 from factmem.detection._synonyms import KeywordSynonyms, Synonym, join_keywords
 from factmem.detection._verification import verified
 from factmem.detection.report import DetectionReport, DetectionRequest, Retraction
@@ -70,10 +64,7 @@ class FactDetector:
     """
 
     def __init__(
-        self,
-        store: FactStore,
-        reader: FactReader,
-        synonyms: KeywordSynonyms | None = None,
+        self, store: FactStore, reader: FactReader, synonyms: KeywordSynonyms | None = None
     ) -> None:
         self._store = store
         self._reader = reader

@@ -119,10 +119,7 @@ class EarlierStatements:
     """
 
     def __init__(
-        self,
-        entries: Mapping[Identity, Iterable[Entry]],
-        digests: Iterable[str],
-        first: int,
+        self, entries: Mapping[Identity, Iterable[Entry]], digests: Iterable[str], first: int
     ) -> None:
         wanted = set(digests)
         self._facts: dict[tuple[Identity, str], list[StoredFact]] = {}

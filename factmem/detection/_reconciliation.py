@@ -25,14 +25,7 @@ from factmem.detection.report import (
 )
 from factmem.ledger.resolution import PlacedFact
 from factmem.models._values import Canonical, canonical
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-    FactState,
-    FactType,
-    MultipleFacts,
-    SingleFact,
-)
+from factmem.models.facts import AnyFact, Concept, FactState, FactType, MultipleFacts, SingleFact
 
 MAX_ITEMS = 500
 """The most items of one answer; the rest is rejected."""
@@ -122,10 +115,7 @@ def reconcile(
 
 
 def _is_learnt(
-    candidate: Candidate,
-    earlier: EarlierStatements,
-    current: CurrentValues,
-    verdict: Verdict,
+    candidate: Candidate, earlier: EarlierStatements, current: CurrentValues, verdict: Verdict
 ) -> bool:
     """Whether a statement was learnt before, and then record that in the verdict."""
     identity, concept, source = candidate.place.identity, candidate.concept, candidate.source
@@ -247,10 +237,7 @@ def _last_words(
 
 
 def _of_one_value(
-    topic: list[Candidate],
-    candidates: list[Candidate],
-    current: CurrentValues,
-    verdict: Verdict,
+    topic: list[Candidate], candidates: list[Candidate], current: CurrentValues, verdict: Verdict
 ) -> list[Candidate]:
     """Return the candidates that no other one overrules if only one value can be true."""
     stated = [each for each in topic if not each.is_retraction]

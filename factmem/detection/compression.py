@@ -85,11 +85,7 @@ class RetrieveFactsFromHistory:
         self._concepts = tuple(concepts_by_keyword(concepts).values())
 
     async def compress(
-        self,
-        messages: list[History],
-        chat_model: ChatModel,
-        *,
-        said_at: datetime | None = None,
+        self, messages: list[History], chat_model: ChatModel, *, said_at: datetime | None = None
     ) -> CompressionReport:
         """Shorten a chat in place. One call to the model; none if there is nothing to remove.
 

@@ -40,11 +40,7 @@ class CallableEmbedder(EmbeddingModel):
     """
 
     def __init__(
-        self,
-        function: EmbeddingFunction,
-        *,
-        model: str,
-        dimensions: int | None = None,
+        self, function: EmbeddingFunction, *, model: str, dimensions: int | None = None
     ) -> None:
         example = "CallableEmbedder(function, model='my-model-v1')"
         self._function = expect_function(function, "function", example)

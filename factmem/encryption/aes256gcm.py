@@ -134,10 +134,7 @@ def checked_encryption(encryption: Encryption) -> Encryption:
         TypeError: It has not, such as a key or a class.
     """
     expect_methods(
-        encryption,
-        ("wrap", "unwrap"),
-        "encryption",
-        "EncryptedStorage(Aes256GCMEncryptor(key))",
+        encryption, ("wrap", "unwrap"), "encryption", "EncryptedStorage(Aes256GCMEncryptor(key))"
     )
     return encryption
 

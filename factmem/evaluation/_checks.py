@@ -152,10 +152,7 @@ def _joined(before: str, after: str) -> bool:
 
 
 async def assert_cases(
-    memory: AgentMemory,
-    cases: str | os.PathLike[str] | Iterable[EvalCase],
-    *,
-    limit: int = 5,
+    memory: AgentMemory, cases: str | os.PathLike[str] | Iterable[EvalCase], *, limit: int = 5
 ) -> EvalReport:
     """Run cases against a memory, for a test.
 

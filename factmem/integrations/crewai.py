@@ -46,13 +46,7 @@ from factmem.ledger.resolution import PlacedFact
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import UNREACHABLE, MemoryRuns, Who
 from factmem.models.actors import acting_unless_named
-from factmem.models.facts import (
-    Concept,
-    FactSource,
-    FactType,
-    MultipleFacts,
-    SourceKind,
-)
+from factmem.models.facts import Concept, FactSource, FactType, MultipleFacts, SourceKind
 from factmem.models.places import MemoryScope, Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.recall.match import Match, prompt_line

@@ -126,11 +126,7 @@ class _LearningHooks(AgentHooks[Any]):
         session = _SESSION.get()
         name = None if session is None else await session.holding(chat)
         await self._runs.learn(
-            context,
-            [*chat, answer],
-            since=since,
-            conversation=name,
-            is_stored=name is not None,
+            context, [*chat, answer], since=since, conversation=name, is_stored=name is not None
         )
 
 

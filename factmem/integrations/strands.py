@@ -207,11 +207,7 @@ class FactmemSessionRepository(SessionRepository):
     """
 
     def __init__(
-        self,
-        memory: AgentMemory,
-        *,
-        scope: MemoryScope = SESSIONS,
-        portal: Portal = SHARED_PORTAL,
+        self, memory: AgentMemory, *, scope: MemoryScope = SESSIONS, portal: Portal = SHARED_PORTAL
     ) -> None:
         self._memory, self._portal = memory, portal
         self._documents = memory.documents(scope)

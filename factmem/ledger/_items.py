@@ -127,14 +127,7 @@ class Item:
         "value",
     )
 
-    def __init__(
-        self,
-        number: int,
-        value: JsonValue,
-        fact: StoredFact,
-        at: str,
-        by: By,
-    ) -> None:
+    def __init__(self, number: int, value: JsonValue, fact: StoredFact, at: str, by: By) -> None:
         self.number: int = number
         self.value: JsonValue = value
         self.fact_id: str = fact["id"]

@@ -149,12 +149,7 @@ def _first_later(
 
 
 def _restoring(
-    change_id: str,
-    now: str,
-    touched: Mapping[str, set[_Part]],
-    before: _States,
-    *,
-    after: Ledger,
+    change_id: str, now: str, touched: Mapping[str, set[_Part]], before: _States, *, after: Ledger
 ) -> Entry:
     facts: list[StoredFact] = []
     forget: list[ForgottenItem] = []

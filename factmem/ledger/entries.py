@@ -19,14 +19,7 @@ from typing_extensions import TypedDict
 from factmem.errors import FactmemError
 from factmem.models._values import JsonValue
 from factmem.models.actors import NOBODY, By, present_actor
-from factmem.models.facts import (
-    NO_METADATA,
-    AnyFact,
-    FactSource,
-    FactState,
-    SingleFact,
-    SourceKind,
-)
+from factmem.models.facts import NO_METADATA, AnyFact, FactSource, FactState, SingleFact, SourceKind
 from factmem.models.when import stamp
 
 __all__ = ["Entry", "StoredFact", "decoded", "encoded", "encoded_entry", "stamped"]

@@ -31,12 +31,7 @@ __all__ = ["PlacedFact"]
 _DIGITS = 32
 """Of the digest in a version."""
 
-F_co = TypeVar(
-    "F_co",
-    bound="AnyFact",
-    default="AnyFact",
-    covariant=True,
-)
+F_co = TypeVar("F_co", bound="AnyFact", default="AnyFact", covariant=True)
 
 F = TypeVar("F", bound="AnyFact")
 

@@ -62,11 +62,7 @@ def concern_of(status: int, body: object) -> Concern:
 
 
 def complaint(
-    status: int,
-    body: object,
-    concern: Concern = "other",
-    *,
-    check: str = "messages and extra_body",
+    status: int, body: object, concern: Concern = "other", *, check: str = "messages and extra_body"
 ) -> str:
     """Describe how an endpoint rejected a request, and what to do.
 

@@ -67,11 +67,7 @@ class PlaceSelection:
         scopes = map(str, self.profile.scopes(self._default_scopes))
         return f"{', '.join(subjects) or 'no subject'} in {', '.join(scopes) or 'no scope'}"
 
-    def places(
-        self,
-        subjects: Subjects = None,
-        scopes: Scopes = None,
-    ) -> list[Place]:
+    def places(self, subjects: Subjects = None, scopes: Scopes = None) -> list[Place]:
         """Return the places to read: each subject in each scope, without duplicates.
 
         Scope types without a name and places outside the boundary are skipped.
@@ -88,11 +84,7 @@ class PlaceSelection:
             self._defaults = tuple(found)
         return found
 
-    def requested(
-        self,
-        subjects: Subjects = None,
-        scopes: Scopes = None,
-    ) -> list[Place]:
+    def requested(self, subjects: Subjects = None, scopes: Scopes = None) -> list[Place]:
         """Return the places that a call requests, inside the boundary or not, without duplicates.
 
         Raises:
@@ -112,11 +104,7 @@ class PlaceSelection:
         places = (Place(scope, subject) for subject in chosen for scope in found)
         return list({place.identity: place for place in places}.values())
 
-    def everywhere(
-        self,
-        subjects: Subjects = None,
-        scopes: Scopes = None,
-    ) -> Boundary | None:
+    def everywhere(self, subjects: Subjects = None, scopes: Scopes = None) -> Boundary | None:
         """Return the boundary of a call for every entity; None if the call selects single places.
 
         Raises:
@@ -129,11 +117,7 @@ class PlaceSelection:
         given = self._default_scopes if scopes is None else scopes
         return self.boundary.narrowed(subjects=chosen, scopes=self.profile.scopes(given))
 
-    def writable_places(
-        self,
-        subjects: Subjects = None,
-        scopes: Scopes = None,
-    ) -> list[Place]:
+    def writable_places(self, subjects: Subjects = None, scopes: Scopes = None) -> list[Place]:
         """Return the places that a call may write: those that it requests inside the boundary.
 
         Raises:

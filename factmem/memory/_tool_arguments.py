@@ -191,8 +191,7 @@ class SaveArguments(_Arguments):
         "", description="What the concept means, if it is new."
     )
     add: Annotated[bool, BeforeValidator(_or_false)] = Field(
-        False,
-        description="True to add one value to several; else the value replaces the old one.",
+        False, description="True to add one value to several; else the value replaces the old one."
     )
     since: _Period = Field("", description="From when it holds, if not now: 2027-03.")
     until: _Period = Field("", description="Until when it holds.")
@@ -202,8 +201,7 @@ class ForgetArguments(_Arguments):
     concept: _Text = Field(description="The concept's keyword.")
     # Empty only if omitted, which forgets all values of the concept.
     values: Annotated[list[_Scalar], BeforeValidator(_named_values)] = Field(
-        default_factory=list,
-        description="Only these values; leave it out for all of the concept.",
+        default_factory=list, description="Only these values; leave it out for all of the concept."
     )
 
 

@@ -37,19 +37,11 @@ from factmem.memory._notes import (
 )
 from factmem.memory._parts import MemoryParts, MemorySettings
 from factmem.memory._profiles import edited_profile, load_profile, save_profile
-from factmem.memory._selection import (
-    PlaceSelection,
-    Scopes,
-    Subjects,
-    Who,
-)
+from factmem.memory._selection import PlaceSelection, Scopes, Subjects, Who
 from factmem.memory._unchanged import Expected
 from factmem.memory._wording import ARGUMENTS, CALLS, ITEMS, NAMES
 from factmem.memory.contents import MemoryContents
-from factmem.memory.conversations import (
-    Conversation,
-    MemoryConversations,
-)
+from factmem.memory.conversations import Conversation, MemoryConversations
 from factmem.memory.listing import CurrentFacts, FactOrigin
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.facts import AnyFact, Concept, FactSource, L, MultipleFacts, SingleFact, V
@@ -339,14 +331,7 @@ class AgentMemory:
         if question is not None:
             most = (20 if max_tokens is None else 200) if limit is None else limit
             report = await recall_into(
-                self._parts,
-                [],
-                question,
-                None,
-                None,
-                limit=most,
-                where=None,
-                max_tokens=max_tokens,
+                self._parts, [], question, None, None, limit=most, where=None, max_tokens=max_tokens
             )
         elif limit is not None or max_tokens is not None:
             raise InputValueError(
@@ -692,11 +677,7 @@ class AgentMemory:
         )
 
     def tools(
-        self,
-        prefix: str = "memory_",
-        *,
-        save: bool = False,
-        of: Callable[[Any], Who] | None = None,
+        self, prefix: str = "memory_", *, save: bool = False, of: Callable[[Any], Who] | None = None
     ) -> "list[MemoryTool]":
         """Return the tools of this memory for a model; for `Agent(tools=...)` and other frameworks.
 

@@ -243,8 +243,7 @@ class MemoryContents(ContentsUpkeep):
         """
         found = await self.places()
         return branch_of(
-            "memory",
-            [((str(i.scope), i.subject.name, *i.subject.levels), i) for i in found],
+            "memory", [((str(i.scope), i.subject.name, *i.subject.levels), i) for i in found]
         )
 
     async def concepts(self) -> list[ConceptInfo]:
@@ -638,10 +637,7 @@ async def update_record(
 
 
 async def record_history(
-    store: FactStore,
-    places: Iterable[Place],
-    fact_id: str,
-    known: Mapping[str, Concept[Any, Any]],
+    store: FactStore, places: Iterable[Place], fact_id: str, known: Mapping[str, Concept[Any, Any]]
 ) -> History:
     """Return the history of one record from the first place that ever had it, oldest first.
 

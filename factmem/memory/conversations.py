@@ -368,11 +368,7 @@ class Conversation:
         return [turn for turn in found if turn.said_at >= oldest]
 
     async def messages(
-        self,
-        *,
-        last: int | None = None,
-        before: int | None = None,
-        max_tokens: int | None = None,
+        self, *, last: int | None = None, before: int | None = None, max_tokens: int | None = None
     ) -> list[dict[str, Any]]:
         """Return the messages as they were appended, oldest first; see `turns`.
 
@@ -462,11 +458,7 @@ class MemoryConversations:
         return await self._store.conversations.conversations(place)
 
     async def learn(
-        self,
-        *,
-        workers: int = 1,
-        per_minute: int | None = None,
-        every: timedelta | None = None,
+        self, *, workers: int = 1, per_minute: int | None = None, every: timedelta | None = None
     ) -> LearningRun:
         """Detect the facts of chats that are due, of all users of this memory, and save them.
 

@@ -134,11 +134,7 @@ class MemoryReview:
     """
 
     def __init__(
-        self,
-        provider: FactStore,
-        reader: FactReader,
-        events: MemoryEvents,
-        clock: TimeProvider,
+        self, provider: FactStore, reader: FactReader, events: MemoryEvents, clock: TimeProvider
     ) -> None:
         self._provider = provider
         self._reader = reader
@@ -412,9 +408,7 @@ class MemoryReview:
         raise InputValueError(f"No place of this memory has the fact {fact.id!r}")
 
     async def _each(
-        self,
-        read: "Callable[[Place], Any]",
-        subjects: Iterable[MemorySubject] | None,
+        self, read: "Callable[[Place], Any]", subjects: Iterable[MemorySubject] | None
     ) -> list[Any]:
         store = fact_store(self._provider)
         return await each_of(read, await store.list_places(subjects=subjects))
@@ -447,10 +441,7 @@ def _confirmed(fact: AnyFact) -> Callable[[Ledger, str], Entry]:
 
 
 def _removed(fact: AnyFact) -> Callable[[Ledger, str], Entry]:
-    return lambda ledger, now: {
-        "at": now,
-        "retract": _retracted(fact, _digests(fact), ledger, now),
-    }
+    return lambda ledger, now: {"at": now, "retract": _retracted(fact, _digests(fact), ledger, now)}
 
 
 def _digests(fact: AnyFact) -> list[str]:

@@ -11,10 +11,7 @@ from copy import deepcopy
 from functools import cache
 from typing import Any, TypeAlias
 
-from pydantic import (
-    BaseModel,
-    JsonValue,
-)
+from pydantic import BaseModel, JsonValue
 from pydantic_core import to_json
 
 from factmem._text.spelling import given_values, tidy_keyword
@@ -133,10 +130,7 @@ async def _known_concepts(parts: MemoryParts) -> dict[str, Concept[Any, Any]]:
         if concept.keyword not in declared:
             value_type: object = str if texts[concept.keyword] else JsonValue
             known[concept.keyword] = Concept(
-                concept.keyword,
-                concept.description,
-                concept.fact_type,
-                value_type=value_type,
+                concept.keyword, concept.description, concept.fact_type, value_type=value_type
             )
     return known
 

@@ -29,16 +29,7 @@ from enum import StrEnum
 from hashlib import blake2b
 from numbers import Real
 from time import time_ns
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    Literal,
-    NoReturn,
-    TypeAlias,
-    cast,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeAlias, cast, overload
 
 import orjson
 from pydantic.errors import PydanticUserError
@@ -640,10 +631,7 @@ class SingleFact(AnyFact, Generic[T]):
     if TYPE_CHECKING:  # the field has any concept; the constructor accepts one of a single value
 
         def __init__(
-            self,
-            concept: "Concept[T, SingleFact[T]]",
-            value: T,
-            **fields: Unpack["_Fields"],
+            self, concept: "Concept[T, SingleFact[T]]", value: T, **fields: Unpack["_Fields"]
         ) -> None: ...
 
     def __post_init__(self) -> None:

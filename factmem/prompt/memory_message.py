@@ -385,10 +385,7 @@ class MemoryParts:
 
 
 def fit_budget(
-    parts: MemoryParts,
-    frame: Frame,
-    asked: Collection[str],
-    max_tokens: int,
+    parts: MemoryParts, frame: Frame, asked: Collection[str], max_tokens: int
 ) -> MemoryParts:
     """Return the parts with as many lines as fit the budget, in the order of their rank."""
     kept: list[tuple[Part, Line]] = []
@@ -484,11 +481,7 @@ class MemoryMessage:
         ValueError: `form.max_tokens` is too small for any fact.
     """
 
-    def __init__(
-        self,
-        subjects: Iterable[MemorySubject],
-        form: MessageForm = FORM,
-    ) -> None:
+    def __init__(self, subjects: Iterable[MemorySubject], form: MessageForm = FORM) -> None:
         self._facts = Frame(MEMORY_MESSAGE, form.header)
         check_budget(form.max_tokens, self._facts)
         self._levels = {subject.name: subject.priority_level for subject in subjects}

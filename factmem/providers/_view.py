@@ -30,11 +30,7 @@ from factmem.models.places import Identity, MemoryScope, MemorySubject, Place, i
 from factmem.providers._definitions import Told
 from factmem.providers._four_methods import as_store
 from factmem.providers.conversation_store import ConversationStore
-from factmem.providers.conversations import (
-    LearningState,
-    LearningTask,
-    TurnChanges,
-)
+from factmem.providers.conversations import LearningState, LearningTask, TurnChanges
 from factmem.providers.provider import AgentMemoryProvider
 from factmem.providers.results import (
     Moment,
@@ -209,22 +205,12 @@ class StoreView(_View, FactStore):
         FactStore, "entries", _Rule(MemoryOperation.HISTORY, counts=lambda all_, _: len(all_))
     )
     forget = _restricted(
-        FactStore,
-        "forget",
-        _Rule(
-            MemoryOperation.FORGET,
-            True,
-            counts=lambda count, _: int(count),
-        ),
+        FactStore, "forget", _Rule(MemoryOperation.FORGET, True, counts=lambda count, _: int(count))
     )
     erase = _restricted(
         FactStore,
         "erase",
-        _Rule(
-            MemoryOperation.ERASE,
-            True,
-            counts=lambda receipt, _: receipt.count or 0,
-        ),
+        _Rule(MemoryOperation.ERASE, True, counts=lambda receipt, _: receipt.count or 0),
     )
     replay = _restricted(FactStore, "replay", _AMEND)
     amend = _restricted(FactStore, "amend", _AMEND)
@@ -305,9 +291,7 @@ class StoreView(_View, FactStore):
             return found
 
     async def _places_inside(
-        self,
-        subjects: Iterable[MemorySubject] | None,
-        scopes: Iterable[MemoryScope] | None,
+        self, subjects: Iterable[MemorySubject] | None, scopes: Iterable[MemoryScope] | None
     ) -> list[PlaceInfo]:
         """Return the places inside the boundary, without reading others."""
         wanted = self._boundary.narrowed(subjects=subjects, scopes=scopes)

@@ -25,14 +25,7 @@ from factmem.models.boundary import Boundary
 from factmem.models.places import Identity, Place
 from factmem.models.when import utc
 
-__all__ = [
-    "ConversationInfo",
-    "LearningState",
-    "LearningTask",
-    "NewTurn",
-    "Turn",
-    "TurnChanges",
-]
+__all__ = ["ConversationInfo", "LearningState", "LearningTask", "NewTurn", "Turn", "TurnChanges"]
 
 _EXAMPLE = '{"role": "user", "content": "I moved to Busan"}'
 

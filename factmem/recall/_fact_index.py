@@ -326,10 +326,7 @@ class FactIndex:
     ) -> list[Match]:
         """Return the best matches by the scores of words and the nearness of texts, by slot."""
         candidates = Candidates(
-            self._placed,
-            self._heard_at,
-            self._importance,
-            self._conversations.loose,
+            self._placed, self._heard_at, self._importance, self._conversations.loose
         )
         ranking = Ranking(query, now, hints, has_meaning=near is not None)
         return ranking.best(candidates, scores, near)

@@ -253,11 +253,7 @@ class FactEmbedding:
     """
 
     def __init__(
-        self,
-        embedder: Embedder,
-        store: FactStore,
-        cache: IndexCache,
-        events: MemoryEvents,
+        self, embedder: Embedder, store: FactStore, cache: IndexCache, events: MemoryEvents
     ) -> None:
         self._embedder = embedder
         self._requests = EmbeddingRequests(embedder, cache, events)
@@ -274,11 +270,7 @@ class FactEmbedding:
         return self._embedder.model
 
     async def vectors(
-        self,
-        texts: Sequence[str],
-        index: PlacesIndex,
-        snapshots: Snapshots,
-        cost: EmbeddingCost,
+        self, texts: Sequence[str], index: PlacesIndex, snapshots: Snapshots, cost: EmbeddingCost
     ) -> "list[array[float]]":
         """Embed the queries, and all facts without a vector; return the vectors of the queries.
 
@@ -387,11 +379,7 @@ class FactEmbedding:
         return [known[model, text] for text in cut]
 
     async def _embed_places(
-        self,
-        index: PlacesIndex,
-        snapshots: Snapshots,
-        dimensions: int,
-        cost: EmbeddingCost,
+        self, index: PlacesIndex, snapshots: Snapshots, dimensions: int, cost: EmbeddingCost
     ) -> None:
         """Embed the facts of places that lack vectors, up to four places concurrently.
 

@@ -136,11 +136,7 @@ def ranked(
     near = _nearness(query, index, answer, slots) if answer.has_meaning else None
     matches = index.search(query, now, near)
     return StoreMatches(
-        matches,
-        [*unreadable.values()],
-        answer.has_meaning,
-        answer.unembedded,
-        everywhere.size,
+        matches, [*unreadable.values()], answer.has_meaning, answer.unembedded, everywhere.size
     )
 
 

@@ -247,12 +247,7 @@ class RecallQuery:
 
     @classmethod
     def of_arguments(
-        cls,
-        text: str,
-        settings: RecallSettings,
-        *,
-        limit: int,
-        where: RecallFilter | None = None,
+        cls, text: str, settings: RecallSettings, *, limit: int, where: RecallFilter | None = None
     ) -> "RecallQuery":
         """Return a query of the arguments of `AgentMemory.recall`.
 

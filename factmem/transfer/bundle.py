@@ -588,9 +588,7 @@ async def import_facts(
     return ImportReport(tuple(done), read, new, skipped=skipped, turns=said)
 
 
-def _are_rows(
-    source: BundleFile | Iterable[PlacedFact[Any]],
-) -> TypeIs[Iterable[PlacedFact[Any]]]:
+def _are_rows(source: BundleFile | Iterable[PlacedFact[Any]]) -> TypeIs[Iterable[PlacedFact[Any]]]:
     """Whether this is an iterable and not a file, which is iterable too."""
     is_file = isinstance(source, str | bytes | os.PathLike) or hasattr(source, "readline")
     return isinstance(source, Iterable) and not is_file

@@ -29,13 +29,7 @@ from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.when import utc
 from factmem.providers.conversations import NewTurn, new_turn, rest_of
 from factmem.providers.store import FactStore
-from factmem.transfer._inputs import (
-    DamagedError,
-    InputFile,
-    has_wrong_bytes,
-    json_values,
-    opened,
-)
+from factmem.transfer._inputs import DamagedError, InputFile, has_wrong_bytes, json_values, opened
 from factmem.transfer._rows import check_store
 from factmem.transfer.reports import ImportReport, Problems
 

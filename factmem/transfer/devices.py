@@ -623,12 +623,7 @@ class _Sync:
             if known.seen_by.get(device, 0) < known.removed_at
         )
         return SyncReport(
-            self._sent,
-            self._received,
-            self._erased,
-            1 + len(others),
-            behind,
-            tuple(self._problems),
+            self._sent, self._received, self._erased, 1 + len(others), behind, tuple(self._problems)
         )
 
 

@@ -10,20 +10,11 @@ from factmem.agent.agent import Agent
 from factmem.agent.context import AgentContext
 from factmem.agent.nodes import Strategy, node_llm_request
 from factmem.detection.report import DetectionReport
-from factmem.errors import (
-    ChatModelError,
-    ExtractionError,
-    UnboundSubjectError,
-)
+from factmem.errors import ChatModelError, ExtractionError, UnboundSubjectError
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, FactSource, SingleFact, SourceKind
-from factmem.models.places import (
-    MemoryScope,
-    MemoryScopesProfile,
-    MemoryScopeType,
-    MemorySubject,
-)
+from factmem.models.places import MemoryScope, MemoryScopesProfile, MemoryScopeType, MemorySubject
 from factmem.prompt.memory_message import LoadReport, MessageForm
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
@@ -399,10 +390,7 @@ async def test_listeners_get_reports_of_detections() -> None:
     assert len(reports[0].saved) == 1
 
 
-@table(
-    "options",
-    [{"auto_detect": True}, {"conversations": True}, {"tools": True}],
-)
+@table("options", [{"auto_detect": True}, {"conversations": True}, {"tools": True}])
 def test_an_option_without_a_store_raises(options: Any) -> None:
     with pytest.raises(ValueError, match=r"has no effect without a store: agent\.install"):
         Agent(ScriptedChatModel()).install(AgentMemory, **options)

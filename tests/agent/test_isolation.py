@@ -18,16 +18,8 @@ from factmem.agent.nodes import (
     node_load_from_memory,
     node_save_to_memory_auto_detect_facts,
 )
-from factmem.llm.base import (
-    ChatResponse,
-    Message,
-    ToolDefinition,
-)
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-    SingleFact,
-)
+from factmem.llm.base import ChatResponse, Message, ToolDefinition
+from factmem.models.facts import AnyFact, Concept, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider

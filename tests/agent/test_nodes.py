@@ -23,11 +23,7 @@ from factmem.detection.report import DetectionReport
 from factmem.errors import MemoryAccessError, UnboundSubjectError
 from factmem.llm.base import Message
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.facts import (
-    Concept,
-    MultipleFacts,
-    SingleFact,
-)
+from factmem.models.facts import Concept, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, MemoryScopesProfile, MemoryScopeType
 from factmem.prompt.memory_message import LoadReport
 from factmem.providers.in_memory import InMemoryProvider
@@ -190,9 +186,7 @@ async def test_a_strategy_that_only_saves_reads_the_whole_conversation() -> None
         node_save_to_memory_auto_detect_facts(subjects=[USER]),
     ],
 )
-async def test_an_unbound_subject_of_a_node_raises_before_any_model_call(
-    node: MemoryNode,
-) -> None:
+async def test_an_unbound_subject_of_a_node_raises_before_any_model_call(node: MemoryNode) -> None:
     """Also if the node is the last one."""
     model = ScriptedChatModel("Hello.")
     agent = agent_of(model, node_llm_request(), node)
@@ -212,9 +206,7 @@ async def test_an_unbound_subject_of_a_node_raises_before_any_model_call(
         node_save_to_memory_auto_detect_facts(),
     ],
 )
-async def test_a_node_without_a_memory_raises_before_any_model_call(
-    node: MemoryNode,
-) -> None:
+async def test_a_node_without_a_memory_raises_before_any_model_call(node: MemoryNode) -> None:
     """The error shows the line to write."""
     model = ScriptedChatModel("Hello.")
     agent = Agent(model, strategy=Strategy("test", [node_llm_request(), node]))

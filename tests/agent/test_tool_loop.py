@@ -11,11 +11,7 @@ from factmem.agent.agent import Agent
 from factmem.agent.context import AgentContext
 from factmem.agent.tools import StepLimitError, run_tool_loop, tools_by_name
 from factmem.errors import ChatModelError
-from factmem.llm.base import (
-    ChatResponse,
-    Message,
-    ToolDefinition,
-)
+from factmem.llm.base import ChatResponse, Message, ToolDefinition
 from factmem.testing.chat import ScriptedChatModel
 from factmem.usage import Usage
 from tests.world import assert_paired, calls, tool_results

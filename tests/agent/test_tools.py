@@ -12,11 +12,7 @@ import pytest
 from pydantic import BaseModel, Field, SecretStr
 
 from factmem.agent.context import AgentContext
-from factmem.agent.tools import (
-    Tool,
-    ToolError,
-    tools_by_name,
-)
+from factmem.agent.tools import Tool, ToolError, tools_by_name
 from factmem.testing.chat import ScriptedChatModel
 from tests.tables import table
 from tests.world import ALICE
@@ -99,10 +95,7 @@ def test_the_definition_of_a_tool() -> None:
                         "description": 'How fast: "fast" costs more, and goes by air.',
                     },
                     "extras": {
-                        "anyOf": [
-                            {"type": "array", "items": {"type": "string"}},
-                            {"type": "null"},
-                        ],
+                        "anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}],
                         "default": None,
                     },
                     "on": {
@@ -207,10 +200,7 @@ async def test_defaults_of_any_kind_stay_the_functions_own() -> None:
             '{"city": "Bonn", "days": 1, "unit": "kelvin"}',
             ["- unit: Input should be 'celsius' or 'fahrenheit'"],
         ),
-        (
-            '{"city": "Bonn", "days": 1, "admin": true}',
-            ["- admin: Extra inputs are not permitted"],
-        ),
+        ('{"city": "Bonn", "days": 1, "admin": true}', ["- admin: Extra inputs are not permitted"]),
         (
             '{"city": "Bonn", "days": 1, "around": [{"street": "x"}]}',
             ["- around.0.city: Field required"],

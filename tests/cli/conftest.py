@@ -11,9 +11,5 @@ import typer.testing
 def built_once() -> Iterator[None]:
     """Keep the command that Typer makes of the functions: each call made it anew, in two thirds of its time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            typer.testing,
-            "_get_command",
-            functools.cache(typer.main.get_command),
-        )
+        patch.setattr(typer.testing, "_get_command", functools.cache(typer.main.get_command))
         yield

@@ -191,14 +191,7 @@ def test_values_of_an_encrypted_store_stay_on_the_terminal(tmp_path: Path, comma
     assert not (tmp_path / "b.jsonl").exists()
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["forget", ALICE, "age"],
-        ["erase", ALICE],
-        ["compact"],
-    ],
-)
+@pytest.mark.parametrize("command", [["forget", ALICE, "age"], ["erase", ALICE], ["compact"]])
 def test_destructive_commands_ask(
     store: list[str], command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

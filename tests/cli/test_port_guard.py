@@ -21,10 +21,7 @@ async def _application(scope: Any, receive: Any, send: Any) -> None:
 
 
 def status(
-    guard: PortGuard,
-    headers: list[tuple[bytes, bytes]],
-    kind: str = "http",
-    method: str = "GET",
+    guard: PortGuard, headers: list[tuple[bytes, bytes]], kind: str = "http", method: str = "GET"
 ) -> int:
     """Return the status of the guard's answer to a request."""
     sent: list[Any] = []

@@ -12,14 +12,7 @@ from factmem.models.facts import AnyFact, Concept, FactType, SingleFact
 from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 from factmem.testing.clock import SettableClock
-from tests.contracts.place_changes import (
-    CHANGES,
-    begin,
-    by_keyword,
-    change,
-    current,
-    shown,
-)
+from tests.contracts.place_changes import CHANGES, begin, by_keyword, change, current, shown
 from tests.contracts.steps import DAYS, LENGTH, SEEDS, Steps
 from tests.contracts.versions import version_of
 

@@ -17,14 +17,7 @@ from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers._sql.store import SqlStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, theme
 from factmem.testing.providers import NAMES
-from tests.contracts.folders import (
-    ALICE,
-    BOB,
-    StoreFolder,
-    StoreFolders,
-    save,
-    values,
-)
+from tests.contracts.folders import ALICE, BOB, StoreFolder, StoreFolders, save, values
 from tests.contracts.processes import OtherProcess, apart
 
 NOBODY = 65534

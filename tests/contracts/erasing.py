@@ -15,14 +15,7 @@ from factmem.providers._sql.store import SqlStore
 from factmem.providers.results import Forgotten
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, languages, theme
 from factmem.testing.clock import SettableClock
-from tests.contracts.folders import (
-    ALICE,
-    BOB,
-    StoreFolder,
-    StoreFolders,
-    save,
-    values,
-)
+from tests.contracts.folders import ALICE, BOB, StoreFolder, StoreFolders, save, values
 from tests.contracts.processes import OtherProcess
 
 MARK = "zyzzyva"

@@ -13,14 +13,7 @@ from factmem.models.facts import AnyFact
 from factmem.models.places import MemorySubject
 from factmem.providers._sql.store import SqlStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, languages, theme
-from tests.contracts.folders import (
-    ALICE,
-    BOB,
-    StoreFolder,
-    StoreFolders,
-    save,
-    values,
-)
+from tests.contracts.folders import ALICE, BOB, StoreFolder, StoreFolders, save, values
 
 CAROL = PERSON.of("carol")
 

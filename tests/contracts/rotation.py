@@ -9,14 +9,7 @@ from factmem.errors import DecryptionError, TamperedError, WrongKeyError
 from factmem.providers._sql.store import SqlStore
 from factmem.testing._facts import AGENT, PERSON, theme
 from tests.contracts.erasing import MARK
-from tests.contracts.folders import (
-    BOB,
-    StoreFolder,
-    StoreFolders,
-    save,
-    save_many_times,
-    values,
-)
+from tests.contracts.folders import BOB, StoreFolder, StoreFolders, save, save_many_times, values
 from tests.contracts.processes import OtherProcess
 
 SAVES = 25

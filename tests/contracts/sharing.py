@@ -79,10 +79,7 @@ class Sharing(StoreFolders):
     async def test_processes_save_at_once(self, home: StoreFolder, anyio_backend: str) -> None:
         """Nothing is lost, nor stored twice, and each finds its own saves."""
         async with home.open() as store:
-            with (
-                OtherProcess(home, anyio_backend) as one,
-                OtherProcess(home, anyio_backend) as two,
-            ):
+            with OtherProcess(home, anyio_backend) as one, OtherProcess(home, anyio_backend) as two:
                 assert one.run(values) == two.run(values) == []  # both are ready
                 one.begin(save_many_times, "one", SAVES)
                 two.begin(save_many_times, "two", SAVES)

@@ -12,11 +12,7 @@ from factmem.detection._reconciliation import MAX_ITEMS
 from factmem.detection.report import DetectionReport, RejectionReason
 from factmem.errors import ExtractionError
 from factmem.llm.base import ChatResponse
-from factmem.models.facts import (
-    Concept,
-    FactType,
-    MultipleFacts,
-)
+from factmem.models.facts import Concept, FactType, MultipleFacts
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.tables import table

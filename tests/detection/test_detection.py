@@ -13,24 +13,11 @@ from factmem.detection import Detection
 from factmem.detection._current_values import OfferedConcept
 from factmem.detection._question import answer_schema, compression_schema
 from factmem.detection.report import DetectionReport, RejectionReason
-from factmem.errors import (
-    ChatModelError,
-    StorageError,
-    UnboundSubjectError,
-)
+from factmem.errors import ChatModelError, StorageError, UnboundSubjectError
 from factmem.ledger.history import HistoryAction
 from factmem.llm._answer import strict_schema
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-    SingleFact,
-    SourceKind,
-)
-from factmem.models.places import (
-    MemoryScope,
-    MemoryScopeType,
-    MemorySubject,
-)
+from factmem.models.facts import AnyFact, Concept, SingleFact, SourceKind
+from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject
 from factmem.prompt.memory_message import MEMORY
 from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.in_memory import InMemoryProvider

@@ -159,14 +159,7 @@ def test_may_between_other_words_is_a_month() -> None:
 
 @table(
     "text",
-    [
-        "I may go",
-        "We march on",
-        "version 2.2019",
-        "a fall from 13월",
-        "twenty years old",
-        "",
-    ],
+    ["I may go", "We march on", "version 2.2019", "a fall from 13월", "twenty years old", ""],
 )
 def test_other_words_are_no_times(text: str) -> None:
     assert spoken_times(text, date(2024, 5, 15)) == []
@@ -195,21 +188,13 @@ LANGUAGES = {
         "Nous avons déménagé à Busan en mai",
         "J'ai arrêté de fumer hier",
     ),
-    "es": (
-        "Vivo en Roma desde 2019",
-        "Nos mudamos a Busan en mayo",
-        "Dejé de fumar ayer",
-    ),
+    "es": ("Vivo en Roma desde 2019", "Nos mudamos a Busan en mayo", "Dejé de fumar ayer"),
     "it": (
         "Vivo a Roma dal 2019",
         "Ci siamo trasferiti a Busan a maggio",
         "Ho smesso di fumare ieri",
     ),
-    "pt": (
-        "Moro em Roma desde 2019",
-        "Mudámo-nos para Busan em maio",
-        "Deixei de fumar ontem",
-    ),
+    "pt": ("Moro em Roma desde 2019", "Mudámo-nos para Busan em maio", "Deixei de fumar ontem"),
     "nl": (
         "Ik woon sinds 2019 in Rome",
         "We zijn in mei naar Busan verhuisd",
@@ -225,36 +210,16 @@ LANGUAGES = {
         "Mayıs ayında Busan'a taşındık",
         "Dün sigarayı bıraktım",
     ),
-    "ru": (
-        "Я живу в Риме с 2019 года",
-        "В мае мы переехали в Пусан",
-        "Вчера я бросил курить",
-    ),
-    "ar": (
-        "أعيش في روما منذ 2019",
-        "انتقلنا إلى بوسان في مايو",
-        "تركت التدخين أمس",
-    ),
-    "hi": (
-        "मैं 2019 से रोम में रहता हूँ",
-        "हम मई में बुसान चले गए",
-        "मैंने कल धूम्रपान छोड़ दिया",
-    ),
+    "ru": ("Я живу в Риме с 2019 года", "В мае мы переехали в Пусан", "Вчера я бросил курить"),
+    "ar": ("أعيش في روما منذ 2019", "انتقلنا إلى بوسان في مايو", "تركت التدخين أمس"),
+    "hi": ("मैं 2019 से रोम में रहता हूँ", "हम मई में बुसान चले गए", "मैंने कल धूम्रपान छोड़ दिया"),
     "ko": (
         "2019년부터 로마에 살고 있어요",
         "우리는 5월에 부산으로 이사했어요",
         "어제 담배를 끊었어요",
     ),
-    "ja": (
-        "2019年からローマに住んでいます",
-        "5月に釜山に引っ越しました",
-        "昨日タバコをやめました",
-    ),
-    "zh": (
-        "我从2019年起住在罗马",
-        "我们五月搬到了釜山",
-        "我昨天戒烟了",
-    ),
+    "ja": ("2019年からローマに住んでいます", "5月に釜山に引っ越しました", "昨日タバコをやめました"),
+    "zh": ("我从2019年起住在罗马", "我们五月搬到了釜山", "我昨天戒烟了"),
     "vi": (
         "Tôi sống ở Rome từ năm 2019",
         "Chúng tôi chuyển đến Busan vào tháng 5",

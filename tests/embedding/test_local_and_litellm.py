@@ -51,9 +51,7 @@ def litellm(monkeypatch: pytest.MonkeyPatch) -> LiteLLM:
 async def test_litellm_gets_batches(litellm: LiteLLM) -> None:
     """It gets the options for documents, and runs in a thread of its own."""
     embedder = LiteLLMEmbedder(
-        "cohere/embed",
-        options={"api_key": "k"},
-        document_options={"input_type": "search_document"},
+        "cohere/embed", options={"api_key": "k"}, document_options={"input_type": "search_document"}
     )
 
     found = await embedder.embed(["a"] * 96 + ["ccc"])

@@ -13,19 +13,10 @@ import keyring
 import pytest
 from keyring.backend import KeyringBackend
 
-from factmem.encryption._ciphers import (
-    Aead,
-    argon2id,
-    canonical_base64,
-    hkdf,
-)
+from factmem.encryption._ciphers import Aead, argon2id, canonical_base64, hkdf
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
-from factmem.errors import (
-    KeyRequiredError,
-    TamperedError,
-    WrongKeyError,
-)
+from factmem.errors import KeyRequiredError, TamperedError, WrongKeyError
 from tests.tables import table
 
 VECTORS = files("cryptography_vectors")

@@ -37,7 +37,7 @@ REPLACED = {
         "test_private_record_still_visible_to_its_source_and_when_included",
     ],
     "A recall writes nothing, so it moves no time of access": [
-        "test_recall_does_not_refresh_access_time_when_read_only",
+        "test_recall_does_not_refresh_access_time_when_read_only"
     ],
     "CrewAI's default memory of a flow is not the class that this script replaces": [
         "test_flow_auto_memory_sets_root_scope",

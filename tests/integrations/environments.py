@@ -80,12 +80,7 @@ FRAMEWORKS = (
     Framework(
         "langgraph",
         ("langgraph-checkpoint>=4", "langchain>=1.1", "numpy"),
-        (
-            "langgraph-checkpoint==4.0.0",
-            "langchain==1.1.0",
-            "langgraph-prebuilt==1.0.6",
-            "numpy",
-        ),
+        ("langgraph-checkpoint==4.0.0", "langchain==1.1.0", "langgraph-prebuilt==1.0.6", "numpy"),
         "langgraph",
         ("langgraph_store",),
     ),
@@ -106,10 +101,7 @@ FRAMEWORKS = (
     ),
     Framework("google-adk", ("google-adk>=1.30",), ("google-adk==1.30.0",), "google_adk"),
     Framework(
-        "llama-index",
-        ("llama-index-core>=0.13",),
-        ("llama-index-core==0.13.0",),
-        "llama_index",
+        "llama-index", ("llama-index-core>=0.13",), ("llama-index-core==0.13.0",), "llama_index"
     ),
     Framework("hermes", ("hermes-agent>=0.19",), ("hermes-agent==0.19.0",), "hermes"),
     Framework("strands", ("strands-agents>=1.45",), ("strands-agents==1.45.0",), "strands"),

@@ -68,11 +68,7 @@ def a_command(dice: random.Random) -> dict[str, Any]:
             command["insert_line"] = dice.choice([0, 1, 2, 5, -1])
             command["insert_text"] = dice.choice(["new", "new\n", "a\nb\n\n", ""])
         case "rename":
-            command = {
-                "command": name,
-                "old_path": command["path"],
-                "new_path": dice.choice(PATHS),
-            }
+            command = {"command": name, "old_path": command["path"], "new_path": dice.choice(PATHS)}
     return command
 
 

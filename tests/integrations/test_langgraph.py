@@ -63,11 +63,7 @@ def plain(result: Any) -> Any:
     return (
         result
         if result is None or isinstance(result, tuple)
-        else (
-            result.namespace,
-            result.key,
-            result.value,
-        )
+        else (result.namespace, result.key, result.value)
     )
 
 
@@ -196,10 +192,7 @@ def index(embed: Letters, *fields: str) -> IndexConfig:
 async def test_an_index_scores_by_the_best_field_as_langgraphs_own_store_does() -> None:
     stores: list[BaseStore] = [
         InMemoryStore(index=index(Letters(), *FIELDS)),
-        FactmemStore(
-            AgentMemory(InMemoryProvider()),
-            index=index(Letters(), *FIELDS),
-        ),
+        FactmemStore(AgentMemory(InMemoryProvider()), index=index(Letters(), *FIELDS)),
     ]
     found: list[Any] = []
     for store in stores:

@@ -9,11 +9,7 @@ from hypothesis import strategies as st
 from factmem.ledger._items import Condition
 from factmem.ledger.entries import Entry, StoredFact
 from factmem.ledger.ledger import Ledger
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-    FactType,
-)
+from factmem.models.facts import AnyFact, Concept, FactType
 from tests.properties import examples
 
 KEYWORDS = ["a", "b"]

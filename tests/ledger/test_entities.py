@@ -6,17 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.errors import StoredFactError
-from factmem.ledger.resolution import (
-    PlacedFact,
-    UnreadableConcept,
-    resolve,
-    resolve_entities,
-)
-from factmem.models.places import (
-    MemoryScope,
-    MemorySubject,
-    Place,
-)
+from factmem.ledger.resolution import PlacedFact, UnreadableConcept, resolve, resolve_entities
+from factmem.models.places import MemoryScope, MemorySubject, Place
 from tests.world import AGENT, ALICE, BOB, COMPANY, PRODUCT, bare_note, bare_notes
 
 ALICES, BOBS, COMPANYS = (Place(AGENT, each) for each in (ALICE, BOB, COMPANY))

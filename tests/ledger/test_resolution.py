@@ -9,18 +9,9 @@ from typing import Any
 import pytest
 
 from factmem.errors import StoredFactError
-from factmem.ledger.resolution import (
-    PlacedFact,
-    UnreadableConcept,
-    resolve,
-)
+from factmem.ledger.resolution import PlacedFact, UnreadableConcept, resolve
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-    FactType,
-    MultipleFacts,
-)
+from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts
 from factmem.models.places import (
     MemoryScope,
     MemoryScopesProfile,
@@ -176,10 +167,7 @@ def unreadable(place: Place, keyword: str = "ide-theme") -> UnreadableConcept:
     return UnreadableConcept(place, keyword, StoredFactError("does not fit"))
 
 
-@pytest.mark.parametrize(
-    ("misfit", "values"),
-    [(0, []), (5, ["c"]), (11, ["c"])],
-)
+@pytest.mark.parametrize(("misfit", "values"), [(0, []), (5, ["c"]), (11, ["c"])])
 def test_an_unreadable_value_hides_less_specific_ones(misfit: int, values: list[str]) -> None:
     """The company's value instead of Alice's own would be wrong."""
     resolved = resolve([at(PLACES[4], theme("c"))], [unreadable(PLACES[misfit])])

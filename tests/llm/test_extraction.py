@@ -7,14 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from factmem.errors import ChatModelError, ExtractionError
-from factmem.llm.base import (
-    ChatModel,
-    ChatResponse,
-    Extraction,
-    Message,
-    ToolCall,
-    ToolDefinition,
-)
+from factmem.llm.base import ChatModel, ChatResponse, Extraction, Message, ToolCall, ToolDefinition
 from factmem.llm.extraction import extract_by_asking
 from factmem.usage import Usage
 
@@ -109,11 +102,7 @@ def test_a_response_makes_its_own_message() -> None:
         "role": "assistant",
         "content": None,
         "tool_calls": [
-            {
-                "id": "call_1",
-                "type": "function",
-                "function": {"name": "weather", "arguments": "{}"},
-            }
+            {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
         ],
     }
     given: dict[str, object] = {"role": "assistant", "content": "Hi", "reasoning": "Hm"}

@@ -226,13 +226,7 @@ async def test_a_remembered_mode_is_refused_later(
     await model.extract(HELLO, Theme)
     await model.extract(HELLO, Theme)
 
-    assert formats(chat_server) == [
-        "json_schema",
-        "json_object",
-        "json_object",
-        "text",
-        "text",
-    ]
+    assert formats(chat_server) == ["json_schema", "json_object", "json_object", "text", "text"]
 
 
 async def test_concurrent_tasks_find_the_same_mode(

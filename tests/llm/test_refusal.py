@@ -4,12 +4,7 @@ from typing import Any
 
 import pytest
 
-from factmem.llm._api_errors import (
-    complaint,
-    concern_of,
-    repeats,
-    texts_of,
-)
+from factmem.llm._api_errors import complaint, concern_of, repeats, texts_of
 from tests.tables import table
 
 SAID: list[tuple[str, int, Any, str]] = [

@@ -8,11 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from factmem.errors import ChatModelError, ExtractionError
-from factmem.llm.base import (
-    ChatModel,
-    ChatResponse,
-    ToolCall,
-)
+from factmem.llm.base import ChatModel, ChatResponse, ToolCall
 from factmem.llm.openai import OpenAIChatModel
 from factmem.testing.chat import ScriptedChatModel
 from factmem.usage import Usage

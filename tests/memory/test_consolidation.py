@@ -10,37 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from factmem.errors import (
-    ChatModelError,
-    ExtractionError,
-    MemoryAccessError,
-    UnboundSubjectError,
-)
+from factmem.errors import ChatModelError, ExtractionError, MemoryAccessError, UnboundSubjectError
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.ledger._items import name_of
 from factmem.ledger._undo import undoing
-from factmem.ledger.entries import (
-    Entry,
-    decoded,
-    encoded,
-    stamped,
-    stored,
-)
+from factmem.ledger.entries import Entry, decoded, encoded, stamped, stored
 from factmem.ledger.ledger import Ledger
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.consolidation import (
-    ConsolidationReport,
-    Merge,
-    merging,
-)
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-    FactSource,
-    FactType,
-    MultipleFacts,
-    SourceKind,
-)
+from factmem.memory.consolidation import ConsolidationReport, Merge, merging
+from factmem.models.facts import AnyFact, Concept, FactSource, FactType, MultipleFacts, SourceKind
 from factmem.models.places import Place
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.store import FactStore

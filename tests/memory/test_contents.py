@@ -5,10 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from factmem.errors import UnboundSubjectError
-from factmem.models.places import (
-    MemorySubject,
-    Place,
-)
+from factmem.models.places import MemorySubject, Place
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.clock import SettableClock
 from tests.world import (

@@ -10,18 +10,8 @@ import pytest
 
 from factmem import events as events_module
 from factmem.detection import Detection
-from factmem.errors import (
-    ChatModelError,
-    ExtractionError,
-    MemoryAccessError,
-    StorageError,
-)
-from factmem.events import (
-    MemoryEvent,
-    MemoryEvents,
-    MemoryOperation,
-    correlated,
-)
+from factmem.errors import ChatModelError, ExtractionError, MemoryAccessError, StorageError
+from factmem.events import MemoryEvent, MemoryEvents, MemoryOperation, correlated
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.when import TimeProvider
 from factmem.providers._view import StoreView
@@ -117,13 +107,7 @@ async def test_a_detection_is_reported_with_its_cost(
 
     report = await memory.auto_detect_facts([said(TEXT)])
 
-    assert _kinds(events) == [
-        ("load", 0),
-        ("load", 0),
-        ("chat", 1),
-        ("save", 1),
-        ("detect", 1),
-    ]
+    assert _kinds(events) == [("load", 0), ("load", 0), ("chat", 1), ("save", 1), ("detect", 1)]
     assert len({event.correlation_id for event in events}) == 1
     last = events[-1]
     assert (last.llm_calls, last.input_tokens) == (1, report.usage.input_tokens)

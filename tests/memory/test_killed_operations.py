@@ -154,11 +154,7 @@ async def _run(operation: str, killer: Killer, last: int) -> tuple[State, bool]:
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_killed_operation_is_finished_by_repeating_it(
-    operation: str,
-    killer: Killer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    stride: int,
+    operation: str, killer: Killer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stride: int
 ) -> None:
     """A conversion that was killed converted some places twice."""
     monkeypatch.chdir(tmp_path)
@@ -192,11 +188,7 @@ async def _local(folder: Path, work: Callable[[FactStore], Awaitable[Any]]) -> A
 @pytest.mark.parametrize("stride", [1])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_killed_command_is_finished_by_repeating_it(
-    command: str,
-    killer: Killer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    stride: int,
+    command: str, killer: Killer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stride: int
 ) -> None:
     """The store is in files, and its writes are killed between transactions."""
     monkeypatch.chdir(tmp_path)

@@ -9,19 +9,11 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem.errors import (
-    StorageError,
-    StoredFactError,
-    UnboundSubjectError,
-)
+from factmem.errors import StorageError, StoredFactError, UnboundSubjectError
 from factmem.llm.messages import MEMORY_MESSAGE
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, FactType
-from factmem.models.places import (
-    MemoryScope,
-    MemoryScopeType,
-    Place,
-)
+from factmem.models.places import MemoryScope, MemoryScopeType, Place
 from factmem.prompt.memory_message import MessageForm, render
 from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.in_memory import InMemoryProvider

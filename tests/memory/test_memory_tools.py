@@ -10,11 +10,7 @@ from factmem.embedding.callable import CallableEmbedder
 from factmem.errors import ChatModelError, UnboundSubjectError
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.tools import (
-    MAX_ANSWER,
-    MAX_FACTS,
-    MemoryTool,
-)
+from factmem.memory.tools import MAX_ANSWER, MAX_FACTS, MemoryTool
 from factmem.models.facts import Concept, SingleFact
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing._facts import SAID
@@ -84,9 +80,7 @@ async def test_the_tool_finds_what_the_application_finds(store: InMemoryProvider
     assert {place.subject for event in recalled for place in event.places} == {ALICE}
 
 
-async def test_a_fallback_to_words_is_reported(
-    store: InMemoryProvider,
-) -> None:
+async def test_a_fallback_to_words_is_reported(store: InMemoryProvider) -> None:
     """The model can try other words; it does not get the error."""
 
     def broken(_: list[str]) -> list[list[float]]:

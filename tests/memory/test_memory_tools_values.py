@@ -10,12 +10,7 @@ from hypothesis import strategies as st
 from factmem.memory._tool_arguments import match_values
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models._values import canonical
-from factmem.models.facts import (
-    Concept,
-    FactType,
-    MultipleFacts,
-    SingleFact,
-)
+from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.providers.in_memory import InMemoryProvider
 from tests.memory.test_memory_tools import call, tool
 from tests.tables import table

@@ -124,10 +124,7 @@ CALLS: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation]] = [
     (lambda m: m.remember(TEXT), OP.REMEMBER),
     (lambda m: m.remember([TEXT]), OP.REMEMBER),
     (lambda m: m.auto_detect_facts([]), OP.DETECT),
-    (
-        lambda m: m.auto_detect_facts([], detection=Detection(only=[THEME])),
-        OP.DETECT,
-    ),
+    (lambda m: m.auto_detect_facts([], detection=Detection(only=[THEME])), OP.DETECT),
     (lambda m: m.consolidation.propose(LANGUAGES), OP.CONSOLIDATE),
     (lambda m: m.contents.forget(concept=THEME, subjects=[USER]), OP.FORGET),
     (lambda m: m.store.save(theme("dark"), USER, AGENT), OP.SAVE),

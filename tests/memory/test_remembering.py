@@ -8,12 +8,7 @@ import pytest
 from typing_extensions import TypeForm, TypeVar
 
 from factmem.errors import MemoryAccessError
-from factmem.llm.base import (
-    ChatResponse,
-    Extraction,
-    Message,
-    ToolDefinition,
-)
+from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition
 from factmem.models.facts import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel

@@ -14,17 +14,7 @@ from factmem.models.facts import Concept, MultipleFacts, SingleFact
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.store import FactStore
 from factmem.testing.clock import SettableClock
-from tests.world import (
-    AGE,
-    ALICE,
-    LANGUAGES,
-    PRODUCT,
-    THEME,
-    USER,
-    languages,
-    memory_of,
-    theme,
-)
+from tests.world import AGE, ALICE, LANGUAGES, PRODUCT, THEME, USER, languages, memory_of, theme
 
 SETTING = Concept("editor", "The editor and its options", value_type=dict[str, int])
 

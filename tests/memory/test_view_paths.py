@@ -64,8 +64,7 @@ PLACES = st.lists(
     unique_by=lambda place: place.identity,
 ).map(described)
 SETTINGS = settings(
-    max_examples=examples(25),
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 EMBEDDER = CallableEmbedder(
     lambda texts: [[float(text.count(n)) for n in NUMBERS] + [0.3] for text in texts], model="count"

@@ -17,11 +17,7 @@ from factmem.models.facts import (
     SingleFact,
     SourceKind,
 )
-from factmem.models.places import (
-    MemoryScope,
-    MemorySubject,
-    Place,
-)
+from factmem.models.places import MemoryScope, MemorySubject, Place
 
 THEME = Concept("ide-theme", "The user's preferred IDE theme")
 AGE = Concept("age", "The user's age", value_type=int)

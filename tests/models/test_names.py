@@ -8,12 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.models._values import (
-    MAX_NAME,
-    checked_name,
-    checked_text,
-    is_text,
-)
+from factmem.models._values import MAX_NAME, checked_name, checked_text, is_text
 from factmem.models.facts import Concept
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from tests.tables import table

@@ -48,10 +48,7 @@ def test_a_time_has_a_begin_and_an_end(text: str, begin: datetime, end: datetime
     assert (when.begin, when.end, str(when)) == (begin, end, text)
 
 
-@table(
-    "text",
-    ["", "May", "2026-13", "2026-02-30", "26-05", "2026-05-03T10:00", "0000"],
-)
+@table("text", ["", "May", "2026-13", "2026-02-30", "26-05", "2026-05-03T10:00", "0000"])
 def test_a_text_that_is_no_time_is_refused(text: str) -> None:
     """With an example of each form; a moment without a zone could be any of 26 hours."""
     with pytest.raises(ValueError, match="A time must be '2026', '2026-05'"):

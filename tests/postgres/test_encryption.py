@@ -186,8 +186,7 @@ async def test_a_place_put_under_another_name_does_not_verify(
         for table in ("places", "entries"):
             for old, new in ((one, bytes(16)), (two, one), (bytes(16), two)):
                 connection.execute(
-                    f"UPDATE factmem.{table} SET place = %s WHERE place = %s",
-                    [new, old],
+                    f"UPDATE factmem.{table} SET place = %s WHERE place = %s", [new, old]
                 )
 
     for name in ("alice", "bob"):

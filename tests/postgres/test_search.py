@@ -297,10 +297,7 @@ async def test_nothing_of_another_place_or_store_is_found(new_store: NewStore, s
     for embedder in (None, FUSED):
         both = memory_of(one, embedder, ANN, BEN)
         assert "secret mountain" in values_in(await both.recall("secret mountain harbour"))
-        for memory in (
-            memory_of(one, embedder),
-            both.view(subjects=[ANN]),
-        ):
+        for memory in (memory_of(one, embedder), both.view(subjects=[ANN])):
             found = await memory.recall("secret mountain harbour", limit=40)
             assert found
             assert {match.place.subject for match in found} == {ANN}

@@ -14,17 +14,7 @@ from factmem.providers._postgres.driver import Session
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.recall import _store_search as store_search
 from tests.postgres.conftest import NewStore
-from tests.postgres.test_search import (
-    ANN,
-    APP,
-    BEN,
-    FUSED,
-    NOTES,
-    USER,
-    fill,
-    memory_of,
-    values_in,
-)
+from tests.postgres.test_search import ANN, APP, BEN, FUSED, NOTES, USER, fill, memory_of, values_in
 
 
 @pytest.fixture

@@ -11,22 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-    FactType,
-    MultipleFacts,
-    SingleFact,
-)
+from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemorySubject
 from factmem.prompt._escaping import value_text
-from factmem.prompt.memory_message import (
-    HISTORY,
-    MEMORY,
-    MemoryParts,
-    check_budget,
-    render,
-)
+from factmem.prompt.memory_message import HISTORY, MEMORY, MemoryParts, check_budget, render
 from factmem.prompt.tokens import estimate_tokens
 from tests.properties import examples
 from tests.tables import table
@@ -238,11 +226,7 @@ names = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_
 @given(
     st.lists(
         st.tuples(
-            names,
-            st.text(),
-            json_values,
-            st.floats(0, 1),
-            st.dates(min_value=date(1000, 1, 1)),
+            names, st.text(), json_values, st.floats(0, 1), st.dates(min_value=date(1000, 1, 1))
         ),
         max_size=5,
     ),

@@ -22,21 +22,12 @@ from factmem._concurrency import file_lock
 from factmem.encryption.key import Key
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, Storage
-from factmem.testing._facts import (
-    AGENT,
-    LANGUAGES,
-    THEME,
-    languages,
-    theme,
-)
+from factmem.testing._facts import AGENT, LANGUAGES, THEME, languages, theme
 from factmem.testing.clock import START
 from tests.doors import watched
 from tests.providers.local_stores import ALICE, BOB, KEY, current
 
-ALLOWED = {
-    "PRAGMA data_version",
-    "SELECT made, snapshot, last FROM places WHERE place = ?",
-}
+ALLOWED = {"PRAGMA data_version", "SELECT made, snapshot, last FROM places WHERE place = ?"}
 
 
 class Guard:

@@ -12,13 +12,7 @@ import pytest
 
 from factmem.models.when import TimeProvider
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.testing._facts import (
-    AGENT,
-    LANGUAGES,
-    USER,
-    languages,
-    theme,
-)
+from factmem.testing._facts import AGENT, LANGUAGES, USER, languages, theme
 from tests.contracts.stores import WholeStoreContract
 
 THREADS = 8

@@ -11,11 +11,7 @@ from factmem.errors import StorageError, StoreBusyError
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 from factmem.providers.store import FactStore
-from factmem.testing._facts import (
-    AGENT,
-    THEME,
-    theme,
-)
+from factmem.testing._facts import AGENT, THEME, theme
 from tests.doors import FailingDoor, watched
 from tests.providers.local_stores import ALICE, BOB, KEY, disk, run
 

@@ -128,12 +128,7 @@ _connect = sqlite3.connect
 )
 @pytest.mark.parametrize("name", CALLS)
 async def test_an_error_at_every_call_of_the_system(
-    tmp_path: Path,
-    name: str,
-    kind: str,
-    times: int,
-    stride: int,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, name: str, kind: str, times: int, stride: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is a FactmemError, and what was acknowledged stays."""
     if kind == "plain" and name in ONLY_SEALED:

@@ -17,14 +17,7 @@ from factmem.models.places import MemorySubject
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, Storage
 from factmem.providers.store import FactStore
-from factmem.testing._facts import (
-    AGENT,
-    LANGUAGES,
-    PERSON,
-    THEME,
-    languages,
-    theme,
-)
+from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, languages, theme
 from factmem.testing.clock import START, SettableClock
 from tests.contracts.stores import WholeStoreContract
 from tests.doors import watched

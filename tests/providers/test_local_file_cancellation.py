@@ -13,13 +13,7 @@ from factmem.encryption.key import Key
 from factmem.errors import WrongKeyError
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
-from factmem.testing._facts import (
-    AGENT,
-    LANGUAGES,
-    THEME,
-    languages,
-    theme,
-)
+from factmem.testing._facts import AGENT, LANGUAGES, THEME, languages, theme
 from tests.doors import watched
 from tests.providers.local_stores import ALICE, KEY, current
 

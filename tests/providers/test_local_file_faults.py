@@ -14,13 +14,7 @@ import pytest
 from factmem.errors import CorruptJournalError, StorageError
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import Storage
-from factmem.testing._facts import (
-    AGENT,
-    LANGUAGES,
-    THEME,
-    languages,
-    theme,
-)
+from factmem.testing._facts import AGENT, LANGUAGES, THEME, languages, theme
 from tests.doors import FailingDoor, watched
 from tests.processes import apart
 from tests.providers.local_stores import ALICE, BOB, current, is_sound

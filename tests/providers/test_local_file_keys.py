@@ -18,13 +18,7 @@ from factmem.errors import (
 )
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
-from factmem.testing._facts import (
-    AGENT,
-    LANGUAGES,
-    THEME,
-    languages,
-    theme,
-)
+from factmem.testing._facts import AGENT, LANGUAGES, THEME, languages, theme
 from tests.doors import FailingDoor, watched
 from tests.providers.local_stores import ALICE, BOB, KEY, current, run
 

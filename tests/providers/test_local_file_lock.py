@@ -13,12 +13,7 @@ import pytest
 from factmem.errors import StoreBusyError
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import SimpleStorage
-from factmem.testing._facts import (
-    AGENT,
-    THEME,
-    languages,
-    theme,
-)
+from factmem.testing._facts import AGENT, THEME, languages, theme
 from tests.doors import watched
 from tests.processes import Process, Tell
 from tests.providers.local_stores import ALICE, current

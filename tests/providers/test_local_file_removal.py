@@ -15,13 +15,7 @@ from factmem.providers._sql import tidying
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.results import Forgotten
 from factmem.providers.storages import SimpleStorage, Storage
-from factmem.testing._facts import (
-    AGENT,
-    PERSON,
-    THEME,
-    languages,
-    theme,
-)
+from factmem.testing._facts import AGENT, PERSON, THEME, languages, theme
 from factmem.testing.clock import START, SettableClock
 from tests.providers.local_stores import ALICE, BOB, current, disk, is_sound, run
 

@@ -51,8 +51,7 @@ def test_the_innermost_mount_counts(path: str, kind: str | None) -> None:
 
 
 @table(
-    "kind",
-    ["nfs", "cifs", "9p", "ceph", "lustre", "beegfs", "afs", "fuse.glusterfs", "fuse.s3fs"],
+    "kind", ["nfs", "cifs", "9p", "ceph", "lustre", "beegfs", "afs", "fuse.glusterfs", "fuse.s3fs"]
 )
 def test_network_file_systems_are_recognized(kind: str) -> None:
     assert network_mount("/far/store", [f"what /far {kind} rw 0 0\n"]) == kind

@@ -10,15 +10,7 @@ from factmem.errors import UnboundSubjectError
 from factmem.models.facts import Concept, FactSource, SingleFact, SourceKind
 from factmem.providers.no_memory import NoMemory
 from factmem.providers.store import FactStore
-from factmem.testing._facts import (
-    AGENT,
-    LANGUAGES,
-    PERSON,
-    THEME,
-    USER,
-    languages,
-    theme,
-)
+from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
 from tests.contracts.places import CALLS, Call
 from tests.tables import table

@@ -18,11 +18,7 @@ from factmem.encryption.key import Key
 from factmem.errors import StorageError
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
-from factmem.testing._facts import (
-    AGENT,
-    LANGUAGES,
-    languages,
-)
+from factmem.testing._facts import AGENT, LANGUAGES, languages
 from tests.processes import apart
 from tests.providers.local_stores import ALICE, BOB, KEY
 

@@ -14,12 +14,7 @@ from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.no_memory import NoMemory
 from factmem.providers.storages import EncryptedStorage, SimpleStorage
 from factmem.providers.store import FactStore
-from factmem.testing._facts import (
-    AGENT,
-    THEME,
-    USER,
-    theme,
-)
+from factmem.testing._facts import AGENT, THEME, USER, theme
 
 KEY = Aes256GCMEncryptor.generate_key()
 ENCRYPTED = r"EncryptedStorage\(Aes256GCMEncryptor\(key\)\)"
@@ -165,11 +160,7 @@ CALLS: dict[str, tuple[Callable[[Any], Awaitable[object]], type[Exception], str]
         TypeError,
         r"Concept\(keyword, description\)",
     ),
-    "a number of days": (
-        lambda store: store.forget(USER, AGENT, older_than=90),
-        TypeError,
-        DAYS,
-    ),
+    "a number of days": (lambda store: store.forget(USER, AGENT, older_than=90), TypeError, DAYS),
     "a date as text": (
         lambda store: store.load(THEME, USER, AGENT, as_of="2026-01-01"),
         TypeError,

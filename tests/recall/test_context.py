@@ -380,8 +380,7 @@ async def test_facts_outside_a_filter_do_not_affect_scores() -> None:
                 [
                     (m.fact.values, m.score, m.relevance, m.lexical, m.semantic, m.support)
                     for m in await recall_memory(await filled(*facts), embedder=embedder).recall(
-                        "Which cat is Miso?",
-                        where=RecallFilter(**{name: filters[name]}),
+                        "Which cat is Miso?", where=RecallFilter(**{name: filters[name]})
                     )
                 ]
                 for facts in (shown, [*shown, *others])

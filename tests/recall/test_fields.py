@@ -13,12 +13,7 @@ from factmem.models.facts import (
     SingleFact,
     SourceKind,
 )
-from factmem.recall._documents import (
-    FIELD_WEIGHTS,
-    date_words,
-    value_words,
-    words_of,
-)
+from factmem.recall._documents import FIELD_WEIGHTS, date_words, value_words, words_of
 from tests.recall.lexical_index import LexicalIndex
 from tests.tables import table
 

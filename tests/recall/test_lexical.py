@@ -307,10 +307,7 @@ def as_dict(hits: list[LexicalHit[int]]) -> dict[int, tuple[float, float]]:
 
 @given(changes, queries, st.randoms(use_true_random=False), st.booleans())
 def test_an_index_depends_only_on_its_documents(
-    changes: list[tuple[int, str | None]],
-    query: str,
-    chance: Random,
-    dense: bool,
+    changes: list[tuple[int, str | None]], query: str, chance: Random, dense: bool
 ) -> None:
     """After additions, replacements and removals it scores like a new one."""
     index: LexicalIndex[int] = LexicalIndex(dense=dense, weights={"": 0.3})

@@ -16,12 +16,7 @@ from hypothesis import strategies as st
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.places import Place
 from factmem.models.recall_filter import RecallFilter
-from factmem.recall._documents import (
-    LONGEST_TEXT,
-    meaning_of,
-    text_digest,
-    words_of,
-)
+from factmem.recall._documents import LONGEST_TEXT, meaning_of, text_digest, words_of
 from factmem.recall._fact_index import FactIndex
 from factmem.recall._place_vectors import PlaceVectors, QuestionVectors, TextRows, unit
 from factmem.recall._ranking import NAMED
@@ -408,10 +403,7 @@ def test_relevance_needs_a_weight() -> None:
 
 @table(
     ("given_settings", "message"),
-    [
-        ({"half_life": timedelta(0)}, "half_life"),
-        ({"half_life": -timedelta(1)}, "half_life"),
-    ],
+    [({"half_life": timedelta(0)}, "half_life"), ({"half_life": -timedelta(1)}, "half_life")],
 )
 def test_invalid_settings_raise(given_settings: dict[str, Any], message: str) -> None:
     """The constructor raises."""

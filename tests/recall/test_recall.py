@@ -8,10 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem.errors import (
-    EmbeddingError,
-    UnboundSubjectError,
-)
+from factmem.errors import EmbeddingError, UnboundSubjectError
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, FactSource, SourceKind

@@ -7,16 +7,8 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem.errors import (
-    EmbeddingError,
-    MissingExtraError,
-    StorageError,
-)
-from factmem.events import (
-    MemoryEvent,
-    MemoryOperation,
-    correlated,
-)
+from factmem.errors import EmbeddingError, MissingExtraError, StorageError
+from factmem.events import MemoryEvent, MemoryOperation, correlated
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall import _semantic as meaning
 from tests.doubles import TopicEmbedder

@@ -17,11 +17,7 @@ from factmem.agent.nodes import (
     node_load_from_memory,
     node_recall_from_memory,
 )
-from factmem.errors import (
-    EmbeddingError,
-    StorageError,
-    UnboundSubjectError,
-)
+from factmem.errors import EmbeddingError, StorageError, UnboundSubjectError
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, SingleFact
@@ -290,10 +286,7 @@ async def test_an_agent_recalls_facts_about_the_input(store: InMemoryProvider) -
 async def test_an_installed_memory_uses_its_embedder_and_settings(store: InMemoryProvider) -> None:
     """The agent finds facts that share no word with the input."""
     await store.save(bare_note("mornings", "espresso"), ALICE, AGENT)
-    for options, found in (
-        ({}, []),
-        ({"embedder": TopicEmbedder()}, ["espresso"]),
-    ):
+    for options, found in (({}, []), ({"embedder": TopicEmbedder()}, ["espresso"])):
         model = ScriptedChatModel("Here.")
         agent = Agent(model)
         given: dict[str, Any] = {

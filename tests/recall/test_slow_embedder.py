@@ -222,9 +222,7 @@ async def test_two_concurrent_recalls_embed_each_text_once(store: InMemoryProvid
     assert len([text for text in embedder.texts if "Miso" in text]) == 1
 
 
-async def test_another_recall_continues_after_a_cancelled_one(
-    store: InMemoryProvider,
-) -> None:
+async def test_another_recall_continues_after_a_cancelled_one(store: InMemoryProvider) -> None:
     """The request is lost, but the tasks that waited for it continue."""
     embedder = Hanging("Miso")
     memory = recall_memory(store, embedder=embedder)

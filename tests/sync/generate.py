@@ -130,10 +130,7 @@ Args:
                 base="Wraps[MemoryContents]",
             ),
         ),
-        (
-            ("factmem.memory.contents", "MemoryContents"),
-            (WRAPPING, "Wraps"),
-        ),
+        (("factmem.memory.contents", "MemoryContents"), (WRAPPING, "Wraps")),
     ),
     File(
         "_documents",
@@ -455,12 +452,7 @@ def _class_node(owner: type) -> ast.ClassDef:
 
 
 def _method(
-    function: Function,
-    module: str,
-    source: Source,
-    *,
-    is_overloaded: bool,
-    inherited: str,
+    function: Function, module: str, source: Source, *, is_overloaded: bool, inherited: str
 ) -> str:
     decorators = [ast.unparse(each) for each in function.decorator_list]
     decorators = [each for each in decorators if each in {"property", "overload"}]

@@ -33,11 +33,7 @@ from factmem.models.facts import (
     SingleFact,
     SourceKind,
 )
-from factmem.models.places import (
-    MemoryScope,
-    MemorySubject,
-    Place,
-)
+from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.when import stamp
 from factmem.providers.conversations import new_turn
 from factmem.providers.in_memory import InMemoryProvider

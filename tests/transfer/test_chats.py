@@ -56,10 +56,7 @@ def of_chatgpt(name: str = "c1") -> dict[str, Any]:
             "3": node("3", "2", ["4"], **said("assistant", "ls", minute=3, recipient="python")),
             "4": node("4", "3", ["5"], **said("assistant", "Nice!", "A sea.", minute=4)),
             "5": node(
-                "5",
-                "4",
-                [],
-                **said("user", photo, spoken, minute=5, kind="multimodal_text"),
+                "5", "4", [], **said("user", photo, spoken, minute=5, kind="multimodal_text")
             ),
         },
     }

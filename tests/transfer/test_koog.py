@@ -24,11 +24,7 @@ from factmem.models.facts import (
     SingleFact,
     SourceKind,
 )
-from factmem.models.places import (
-    LOWEST_PRIORITY,
-    MemoryScope,
-    MemorySubject,
-)
+from factmem.models.places import LOWEST_PRIORITY, MemoryScope, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.transfer.koog import import_koog
 from factmem.transfer.reports import ImportReport

@@ -7,14 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from factmem import (
-    Concept,
-    FactStore,
-    MemoryAccessError,
-    MultipleFacts,
-    Place,
-    SingleFact,
-)
+from factmem import Concept, FactStore, MemoryAccessError, MultipleFacts, Place, SingleFact
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.boundary import UNBOUNDED
 from factmem.transfer.bundle import import_facts

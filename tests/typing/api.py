@@ -22,15 +22,10 @@ from factmem.models.when import TimeProvider
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.no_memory import NoMemory
 from factmem.providers.provider import AgentMemoryProvider
-from factmem.providers.results import (
-    ErasureReceipt,
-    PlaceInfo,
-)
+from factmem.providers.results import ErasureReceipt, PlaceInfo
 from factmem.providers.store import FactStore
 from factmem.testing.clock import SettableClock
-from factmem.testing.providers import (
-    ProviderContract,
-)
+from factmem.testing.providers import ProviderContract
 
 L = TypeVar("L", bound="AnyFact")
 

@@ -5,11 +5,7 @@ from typing import Annotated, Any, Literal, assert_type
 from openai.types.chat import ChatCompletionMessageParam
 from pydantic import BaseModel, Field
 
-from factmem.llm.base import (
-    ChatModel,
-    ChatResponse,
-    Extraction,
-)
+from factmem.llm.base import ChatModel, ChatResponse, Extraction
 from factmem.llm.openai import OpenAIChatModel
 from factmem.testing.chat import ScriptedChatModel
 

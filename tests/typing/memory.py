@@ -5,13 +5,7 @@ from typing import Any, assert_type
 from factmem.detection.compression import RetrieveFactsFromHistory
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.listing import CurrentFacts
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-    FactType,
-    MultipleFacts,
-    SingleFact,
-)
+from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.prompt.memory_message import LoadReport
 from factmem.providers.provider import AgentMemoryProvider

@@ -118,11 +118,7 @@ WRONG: list[tuple[str, str, str]] = [
         ),
         'Argument of type "Traveller" cannot be assigned to parameter "profile" of type "type[P@edit]"',
     ),
-    (
-        "me.nights = 2",
-        '"Traveller" has no attribute "nights"',
-        FIELD.format("nights"),
-    ),
+    ("me.nights = 2", '"Traveller" has no attribute "nights"', FIELD.format("nights")),
     (
         "me.profile_facts(3)",
         'Argument 1 to "profile_facts" of "Profile" has incompatible type "int"; expected "str"',

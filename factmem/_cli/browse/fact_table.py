@@ -53,10 +53,7 @@ def _sign(row: Row) -> str:
 
 
 _Columns = dict[str, tuple[int, Callable[[Row], str]]]
-_VALUE: _Columns = {
-    " ": (1, _sign),
-    "value": (0, lambda row: value_words([row.value])[:_LONGEST]),
-}
+_VALUE: _Columns = {" ": (1, _sign), "value": (0, lambda row: value_words([row.value])[:_LONGEST])}
 _BY: _Columns = {"said by": (0, lambda row: _words(row.fact.source))}
 _KEYWORD: _Columns = {"keyword": (18, lambda row: row.fact.concept.keyword)}
 _PLACE: _Columns = {"of": (12, lambda row: _entity(row.place))}

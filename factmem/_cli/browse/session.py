@@ -106,9 +106,4 @@ class BrowserSession(Desk):
         return shown(place_name(place))
 
 
-_DONE = {
-    "accept": "Accepted",
-    "correct": "Corrected",
-    "reject": "Rejected",
-    "restore": "Restored",
-}
+_DONE = {"accept": "Accepted", "correct": "Corrected", "reject": "Rejected", "restore": "Restored"}

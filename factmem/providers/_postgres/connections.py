@@ -207,12 +207,7 @@ class Connections:
             while True:
                 self._idle.pop().close()
 
-    def run(
-        self,
-        work: Callable[[PostgresSession, int], R],
-        *,
-        is_read: bool = False,
-    ) -> R:
+    def run(self, work: Callable[[PostgresSession, int], R], *, is_read: bool = False) -> R:
         """Do work on a connection; repeat it on another one after some failures.
 
         Args:

@@ -178,8 +178,6 @@ def _own(session: CoreSession) -> PostgresSession:
     return session
 
 
-def asking(
-    work: Callable[[PostgresSession, int], R],
-) -> Callable[[CoreSession, int], R]:
+def asking(work: Callable[[PostgresSession, int], R]) -> Callable[[CoreSession, int], R]:
     """Return work that needs a session of PostgreSQL as work of `StoredPlaces.run`."""
     return lambda session, attempt: work(_own(session), attempt)

@@ -37,9 +37,7 @@ LEFT JOIN LATERAL (
 _READ_ONE = _READ.format(known="(VALUES (%s::bytea, %s::bigint, %s::bigint, %s::bigint))")
 """Twice as fast for one place as the statement for many."""
 
-_READ_MANY = _READ.format(
-    known="unnest(%s::bytea[], %s::bigint[], %s::bigint[], %s::bigint[])",
-)
+_READ_MANY = _READ.format(known="unnest(%s::bytea[], %s::bigint[], %s::bigint[], %s::bigint[])")
 
 _HEADS = f"""
     INSERT INTO factmem.places AS p

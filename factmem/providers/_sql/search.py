@@ -22,11 +22,7 @@ from factmem.models.recall_filter import RecallFilter, marks_of
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.conversations import name_of
 from factmem.providers._sql.items import StoredItem
-from factmem.providers._sql.places import (
-    FACT_BYTES,
-    PlaceReader,
-    topic_of,
-)
+from factmem.providers._sql.places import FACT_BYTES, PlaceReader, topic_of
 from factmem.providers._sql.search_index import (
     FACTS,
     TURNS,

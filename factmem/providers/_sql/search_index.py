@@ -33,21 +33,12 @@ from factmem.models.when import moment
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.conversations import body_of
 from factmem.providers._sql.items import StoredItem, current_facts
-from factmem.providers._sql.places import (
-    PlaceReader,
-    entries_of,
-    micros,
-    stamp_at,
-    topic_of,
-)
+from factmem.providers._sql.places import PlaceReader, entries_of, micros, stamp_at, topic_of
 from factmem.providers._sql.sealing import NO_TAG, Sealer
 from factmem.providers._sql.session import Row, Session
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers.conversations import Turn, turn_of
-from factmem.providers.results import (
-    SearchDocument,
-    SearchQuestion,
-)
+from factmem.providers.results import SearchDocument, SearchQuestion
 
 K = TypeVar("K")
 

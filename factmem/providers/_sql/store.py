@@ -82,11 +82,7 @@ class SqlStore(FactStore):
         return await self._places.ping()
 
     async def compact(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        keep_history: timedelta = timedelta(0),
+        self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta = timedelta(0)
     ) -> int:
         """Rewrite a place without older history, and return the number of freed bytes of entries.
 

@@ -170,9 +170,7 @@ class StoredPlaces:
         return self._done(self.database.write_soon, work)
 
     def _done(
-        self,
-        do: Callable[[Callable[[Session, int], R]], R],
-        work: Callable[[Session, int], R],
+        self, do: Callable[[Callable[[Session, int], R]], R], work: Callable[[Session, int], R]
     ) -> R:
         """Do work; do it again with new keys if they were rotated meanwhile."""
 

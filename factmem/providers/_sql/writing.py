@@ -38,13 +38,7 @@ from factmem.providers._sql.places import (
     parts_of,
     topic_of,
 )
-from factmem.providers._sql.sealing import (
-    NO_TAG,
-    Counters,
-    Sealer,
-    UnknownGenerationError,
-    time_in,
-)
+from factmem.providers._sql.sealing import NO_TAG, Counters, Sealer, UnknownGenerationError, time_in
 from factmem.providers._sql.session import End, Head, Line, PlaceRow, Row, Session
 from factmem.providers._sql.stores import Opening
 from factmem.providers.conversations import conversation_of

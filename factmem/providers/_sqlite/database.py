@@ -624,7 +624,5 @@ def _after_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=_after_in_parent,
-        after_in_child=_after_in_child,
+        before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child
     )

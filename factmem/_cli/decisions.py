@@ -156,11 +156,7 @@ async def _chosen(
     only_proposed: bool = False,
     first_current: bool = False,
 ) -> tuple[MemoryReview, InboxItem]:
-    """Return the proposal or the current fact that a command names, and the review of its place.
-
-    Raises:
-        CommandError: There is none, or there are several.
-    """
+    """Return the proposal or the current fact that a command names, and the review of its place."""
     place = await find_place(store, word)
     review = _review_of(store, place)
     waits = [each for each in await review.inbox() if each.kind in {"contradiction", "proposed"}]
@@ -280,10 +276,8 @@ class _Known:
 class Recent:
     """What waits for review in a store, and who changed last.
 
-    Args:
-        store: The store.
-        days: For how many days a value is new.
-        stamp: Returns a number that changes with the store; None if that is unknown.
+    Values that models learnt are new for `days`. `stamp` returns a number that changes with the
+    store, or None if that is unknown.
     """
 
     def __init__(
@@ -422,14 +416,7 @@ def _at(each: Waiting) -> float:
 
 
 class Desk:
-    """A store that is open for review.
-
-    Args:
-        store: The open store.
-        options: The options before the command.
-        embedder: The embedder with which searches also compare meanings.
-        days: For how many days a value that a model learnt is new.
-    """
+    """A store that is open for review."""
 
     def __init__(
         self, store: Store, options: Options, *, embedder: Embedder | None = None, days: int = 7
@@ -448,11 +435,7 @@ class Desk:
         return sum(path.stat().st_mtime_ns for path in found if path.exists())
 
     async def reading(self, place: Place) -> Reading:
-        """Read a place.
-
-        Raises:
-            CommandError: There is no such place.
-        """
+        """Read a place."""
         entries = await self.store.entries(place.subject, place.scope)
         if not entries:
             raise CommandError("There is no such user, or all facts were erased", ExitCode.NOTHING)
@@ -490,16 +473,7 @@ class Desk:
     ) -> str:
         """Accept, correct, reject or restore a value, and return the id of the change.
 
-        Args:
-            what: "accept", "correct", "reject" or "restore".
-            row: The value.
-            actor: The name of the person.
-            reason: Why; may be empty.
-            text: The right value, as it was typed.
-
-        Raises:
-            CommandError: The value was changed or forgotten in the meantime, or the right one is
-                not of the kind of the keyword's values.
+        `text` is the right value, as it was typed.
         """
         place = row.place
         review = self._review(place)
@@ -548,11 +522,7 @@ class Desk:
         ]
 
     async def _current(self, row: Row) -> PlacedFact:
-        """Return a value as it is now.
-
-        Raises:
-            CommandError: Another one has replaced it, or it was forgotten.
-        """
+        """Return a value as it is now."""
         now = (await self.reading(row.place)).row(row.fact.id, row.position)
         if now is None or now.fact.values != row.fact.values:
             raise CommandError("The value was changed or forgotten in the meantime")

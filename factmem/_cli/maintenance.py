@@ -119,11 +119,7 @@ Erased: TypeAlias = Annotated[
 
 
 def receipts_of(path: str | None) -> list[ErasureReceipt]:
-    """Read the receipts in a file; none if there is no file.
-
-    Raises:
-        CommandError: It contains something else.
-    """
+    """Read the receipts in a file; none if there is no file."""
     if path is None:
         return []
     text = Path(path).read_text(encoding="utf-8", errors="replace")

@@ -65,15 +65,9 @@ def run(
 
 
 def open_store(options: Options, *, creates: bool = False, storage: Storage | None = None) -> Store:
-    """Return the store of the options.
+    """Return the store of the options; with `creates` it may be a new one.
 
-    Args:
-        options: The options before the command.
-        creates: Whether to create a store that does not exist.
-        storage: The result of `storage_of`; calling it again would ask for a passphrase again.
-
-    Raises:
-        CommandError: There is no store, and `creates` is False.
+    `storage` is the result of `storage_of`: calling it again would ask for a passphrase again.
     """
     location = options.location
     if options.is_database:
@@ -131,12 +125,7 @@ def key_from(
     is_new: bool,
     prompt: str = "Passphrase: ",
 ) -> Key | None:
-    """Return the key of the options; None if there is none.
-
-    Raises:
-        CommandError: There is more than one key, not the one that is named, or no terminal to ask
-            for a passphrase.
-    """
+    """Return the key of the options; None if there is none."""
     if sum(map(bool, (env, file, passphrase, keyring_entry))) > 1:
         raise CommandError("Pass only one key: a variable, a file, a passphrase or a keyring")
     try:
@@ -154,11 +143,7 @@ def key_from(
 
 
 def ask_passphrase(prompt: str, *, twice: bool) -> str:
-    """Ask for a passphrase on the terminal, without echo; twice for a new one.
-
-    Raises:
-        CommandError: There is no terminal, or the two differ.
-    """
+    """Ask for a passphrase on the terminal, without echo; twice for a new one."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR))
     except OSError:  # getpass would read from stdin, with echo
@@ -185,11 +170,7 @@ def _check_no_password(url: str) -> None:
 
 
 def local(store: Store, instead: str) -> LocalFileMemoryProvider:
-    """Return a store that is a folder.
-
-    Raises:
-        CommandError: The store is in a database.
-    """
+    """Return a store that is a folder."""
     if not isinstance(store, LocalFileMemoryProvider):
         raise CommandError(f"This command is for stores in local files: {instead}")
     return store
@@ -215,11 +196,7 @@ _NAMES = {each.name.replace("_", "-"): each.name for each in fields(Project)}
 
 
 def project_of(folder: Path) -> Project:
-    """Return the options of a folder's project: the first file in it or in a folder above it.
-
-    Raises:
-        CommandError: The file belongs to another user, or is not valid.
-    """
+    """Return the options of a folder's project: the first file in it or in a folder above it."""
     for file in _files(folder):
         if not file.is_file():
             continue
@@ -287,11 +264,7 @@ def _path(file: Path, path: str | None) -> str | None:
 def _load_object(
     option: str, named: str, example: str, is_right: Callable[[Any], bool], expected: str
 ) -> Any:
-    """Import the object of `module:NAME`.
-
-    Raises:
-        CommandError: The object does not exist or has another type.
-    """
+    """Import the object of `module:NAME`."""
     module, _, name = named.partition(":")
     if not module or not name:
         raise CommandError(f"{option} must be module:NAME: {option} {example}")

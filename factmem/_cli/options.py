@@ -48,11 +48,7 @@ class Options:
 
     @property
     def location(self) -> str:
-        """The path or URL of the store.
-
-        Raises:
-            CommandError: No store was passed.
-        """
+        """The path or URL of the store."""
         if not self.store:
             raise CommandError(
                 "Pass the store before the command, factmem --store PATH ..., set FACTMEM_STORE, or "
@@ -72,11 +68,7 @@ class Options:
         return next((each for each in self.concepts if each.keyword == keyword), None)
 
     def check_revealed(self, reveal: bool) -> None:
-        """Check that values may be printed: those of an encrypted store only to a terminal.
-
-        Raises:
-            CommandError: The output is not a terminal, and `--reveal` was not passed.
-        """
+        """Check that values may be printed: those of an encrypted store only to a terminal."""
         if self.is_encrypted and not reveal and not is_terminal():
             raise CommandError(
                 "The store is encrypted, and its values would be written unencrypted to a file or "
@@ -124,12 +116,7 @@ EmbedderName: TypeAlias = Annotated[
 
 
 def confirm(question: str) -> None:
-    """Ask for confirmation of a destructive command.
-
-    Raises:
-        CommandError: There is no terminal to ask on and no `--yes`.
-        typer.Exit: The answer is no.
-    """
+    """Ask for confirmation of a destructive command."""
     if GIVEN.get().yes:
         return
     if not _can_ask():

@@ -71,10 +71,7 @@ class Problem(str):
 class Answer:
     """What a command prints: a record as JSON, or parts for people.
 
-    Args:
-        record: A mapping, or the objects of a list.
-        parts: Lines and tables.
-        code: The exit code.
+    A record is a mapping, or the objects of a list.
     """
 
     def __init__(
@@ -83,11 +80,7 @@ class Answer:
         self._record, self._parts, self._code = record, parts, code
 
     def show(self, *, as_json: bool, is_last: bool = True) -> None:
-        """Print it; what is not the last answer of a command ends nothing.
-
-        Raises:
-            typer.Exit: The exit code is not 0.
-        """
+        """Print it; what is not the last answer of a command ends nothing."""
         if as_json:
             print_json(self._record if isinstance(self._record, dict) else [*self._record])
         else:

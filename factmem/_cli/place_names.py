@@ -34,11 +34,7 @@ def place_name(place: Place) -> str:
 
 
 def parse_place(word: str) -> Place:
-    """Parse the whole name of a place.
-
-    Raises:
-        CommandError: The string is not the name of a place.
-    """
+    """Parse the whole name of a place."""
     names = word.split("/")
     if len(names) < 3 or not all(names):
         raise CommandError(f"PLACE must be scope type, scope, subject and entity: {_EXAMPLE}")
@@ -65,13 +61,7 @@ def whole(word: str) -> Place | None:
 async def find_place(store: Store, word: str, *, creates: bool = False) -> Place:
     """Return the place with a name, or the only place whose name ends with it.
 
-    Args:
-        store: The open store.
-        word: The name, or its last parts.
-        creates: Whether a whole name may be that of a new place.
-
-    Raises:
-        CommandError: There is no such place, or there are several.
+    With `creates`, a whole name may be that of a new place.
     """
     named = whole(word)
     # A store may have a million places. Looking for one takes no longer than in a small store.

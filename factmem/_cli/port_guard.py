@@ -144,11 +144,7 @@ def _cookies(headers: list[str], name: str) -> list[str]:
 
 
 def secret_of(token_env: str | None) -> str:
-    """Return the secret in an environment variable, or a new one to print on the terminal.
-
-    Raises:
-        CommandError: It is missing or too short, or there is no terminal to print a new one on.
-    """
+    """Return the secret in an environment variable, or a new one to print on the terminal."""
     token = token_urlsafe(32) if token_env is None else os.environ.get(token_env, "")
     if len(token) < _LEAST_TOKEN or not token.isascii():
         raise CommandError(
@@ -163,11 +159,7 @@ def secret_of(token_env: str | None) -> str:
 
 
 def guarded(app: _App, *, port: int, token_env: str | None, hours: int) -> PortGuard:
-    """Return an application with a guard, and tell the user its token and when it expires.
-
-    Raises:
-        CommandError: The token is missing or too short, or there is no terminal to print it on.
-    """
+    """Return an application with a guard, and tell the user its token and when it expires."""
     token = secret_of(token_env)
     expires = datetime.now(UTC) + timedelta(hours=hours)
     print_error(f"Serving on http://127.0.0.1:{port} until {time_words(expires)}")

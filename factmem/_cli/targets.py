@@ -66,11 +66,7 @@ class Target:
     """Whether the values are validated by the application's own type."""
 
     def value(self, text: str) -> Any:
-        """Parse a typed value: as JSON first, then as a string.
-
-        Raises:
-            CommandError: It has not the kind of the keyword's values, or could be of two kinds.
-        """
+        """Parse a typed value: as JSON first, then as a string."""
         if self.is_own:
             return self._own_value(text)
         parsed = plain(text)
@@ -83,11 +79,7 @@ class Target:
         raise CommandError(f"{self._has}, and the new value is not one")
 
     def json_value(self, given: JsonValue) -> Any:
-        """Check a JSON value; an integer becomes a float if the keyword has numbers.
-
-        Raises:
-            CommandError: It has not the kind of the keyword's values.
-        """
+        """Check a JSON value; an integer becomes a float if the keyword has numbers."""
         if self.is_own:
             return self._own_value(given)
         if self.held and not self._fits(given):
@@ -166,11 +158,7 @@ async def known_facts(store: Store, place: Place, keyword: str) -> list[AnyFact]
 
 
 async def stored_target(store: Store, keywords: Sequence[str]) -> Concept[Any, Any]:
-    """Return a concept for the first keyword, described as the first of them that has facts.
-
-    Raises:
-        CommandError: None of them has facts.
-    """
+    """Return a concept for the first keyword, described as the first of them that has facts."""
     held = await held_anywhere(store)
     for keyword in keywords:
         if facts := held.get(keyword):
@@ -199,9 +187,6 @@ def target_of(
         description: The description; by default that of the last fact, or the keyword.
         multiple: Whether a new keyword has many values.
         remedy: How to pass the kind of a new keyword.
-
-    Raises:
-        CommandError: `kind` contradicts the stored values, or is missing for a new keyword.
     """
     if (own := options.concept(keyword)) is not None:
         return Target(own, frozenset(), is_own=True)
@@ -241,11 +226,7 @@ def editable(value: object) -> str:
 
 
 def typed_value(options: Options, row: Row, text: str) -> Any:
-    """Parse a value that a person typed over that of a row.
-
-    Raises:
-        CommandError: It does not have the kind of the keyword's values.
-    """
+    """Parse a value that a person typed over that of a row."""
     keyword = row.fact.concept.keyword
     is_escaped = isinstance(row.value, str) and editable(row.value) != row.value
     if is_escaped and text.startswith('"'):

@@ -9,11 +9,7 @@ _UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 
 
 def parse_age(text: str) -> timedelta:
-    """Parse a time span such as 30d, 12h, 45m or 10s.
-
-    Raises:
-        CommandError: The string is not a time span.
-    """
+    """Parse a time span such as 30d, 12h, 45m or 10s."""
     number, unit = text[:-1], text[-1:]
     if unit not in _UNITS or not number.isascii() or not number.isdigit() or len(number) > 9:
         raise CommandError("A time span must be a whole number followed by d, h, m or s: 30d")
@@ -26,12 +22,7 @@ def parse_age(text: str) -> timedelta:
 def parse_time(text: str | None, *, is_end: bool = False) -> datetime | None:
     """Parse a time, a day in UTC, or a time span before now; None for None.
 
-    Args:
-        text: The typed string.
-        is_end: Whether a day means its last moment, as its hours belong to it, and not its first.
-
-    Raises:
-        CommandError: The string is none of these.
+    With `is_end` a day means its last moment, because its hours belong to it.
     """
     if text is None:
         return None
@@ -58,11 +49,7 @@ def _is_day(text: str) -> bool:
 
 
 def parse_when(text: str | None) -> When | None:
-    """Parse a year, a month, a day, a moment, or a time span before now; None for None.
-
-    Raises:
-        CommandError: The string is none of these.
-    """
+    """Parse a year, a month, a day, a moment, or a time span before now; None for None."""
     try:
         if text is not None and text[-1:] in _UNITS:
             return When.of(datetime.now(UTC) - parse_age(text), "time")

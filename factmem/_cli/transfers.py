@@ -134,13 +134,7 @@ def records_in(file: IO[bytes]) -> Iterator[Mapping[str, Any] | ImportProblem]:
 
 
 class RowReader:
-    """Converts rows to facts, and checks them against the facts of the store. Writes nothing.
-
-    Args:
-        store: The store that the rows are for.
-        options: The options before the command.
-        place: The place of rows without a column `place`.
-    """
+    """Converts rows to facts, and checks them against the facts of the store. Writes nothing."""
 
     def __init__(self, store: Store, options: Options, place: Place | None) -> None:
         self._store = store

@@ -1,7 +1,4 @@
-"""A small agent with features, such as memory.
-
-Imports memory.
-"""
+"""A small agent with features, such as memory. Imports memory."""
 
 from factmem.agent.agent import Agent
 from factmem.agent.context import (

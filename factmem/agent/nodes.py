@@ -91,16 +91,7 @@ class Strategy:
 
 
 class MemoryNode:
-    """A node that uses the memory and returns its input unchanged.
-
-    Args:
-        work: An async function of the run and of its memory, restricted to `subjects` and `scopes`.
-        subjects: Some of the run's subjects; None for all of them.
-        scopes: The scopes to use; None for all of the memory.
-
-    Raises:
-        TypeError: `subjects` is not a list of subjects, or `scopes` not one of scopes.
-    """
+    """A node that uses the memory and returns its input unchanged."""
 
     def __init__(
         self,

@@ -140,12 +140,7 @@ class Tool(DefinedTool):
 
 
 def tools_by_name(tools: Iterable[ToolFunction | AgentTool]) -> dict[str, AgentTool]:
-    """Return tools by their names; each function is wrapped in a `Tool`.
-
-    Raises:
-        TypeError: An item is neither a function nor a tool.
-        ValueError: Two tools have the same name.
-    """
+    """Return tools by their names; each function is wrapped in a `Tool`."""
     by_name: dict[str, AgentTool] = {}
     for each in expect_all(tools, object, "tools", "tools=[look_up]"):
         tool = _tool(each)

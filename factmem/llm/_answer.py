@@ -324,11 +324,7 @@ class Reading(Generic[T]):
 
 
 class AnswerType(Generic[T]):
-    """The type of answer to request from a model.
-
-    Raises:
-        TypeError: pydantic cannot validate the type, or has no JSON schema for it.
-    """
+    """The type of answer to request from a model."""
 
     def __init__(self, output_type: TypeForm[T]) -> None:
         is_annotated = get_origin(output_type) is Annotated

@@ -66,11 +66,8 @@ def complaint(
 ) -> str:
     """Describe how an endpoint rejected a request, and what to do.
 
-    Args:
-        status: The HTTP status.
-        body: The endpoint's answer; the description contains only its code.
-        concern: The reason of the rejection.
-        check: Arguments to check if the reason is not known.
+    Of its answer, `body`, the description contains only the code. `check` names the arguments to
+    check if the reason is not known.
     """
     code = members_in(body).get("code")
     is_plain = isinstance(code, str) and _PLAIN_CODE.fullmatch(code) is not None

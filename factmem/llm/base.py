@@ -27,13 +27,7 @@ ToolDefinition: TypeAlias = Mapping[str, object]
 
 
 class DefinedTool:
-    """The name and the definition of a tool; the base of `Tool` and `MemoryTool`.
-
-    Args:
-        name: The name that the model calls.
-        description: The description for the model; it may be empty.
-        schema: The JSON schema of the arguments.
-    """
+    """The name and the definition of a tool; the base of `Tool` and `MemoryTool`."""
 
     def __init__(self, name: str, description: str, schema: Mapping[str, object]) -> None:
         self._name = name

@@ -46,11 +46,7 @@ _MICROSECONDS = 100_000_000_000_000
 
 
 def checked_messages(messages: Messages) -> Messages:
-    """Check that messages are an iterable; each message is checked when it is read.
-
-    Raises:
-        TypeError: The argument is a string, a single message, or not iterable.
-    """
+    """Check that messages are an iterable; each message is checked when it is read."""
     given: object = messages
     is_one = isinstance(given, str | bytes | Mapping | type)
     if is_one or not (_has(given, "__iter__") or _has(given, "__getitem__")):
@@ -62,11 +58,7 @@ def checked_messages(messages: Messages) -> Messages:
 
 
 def dicts_of(messages: Iterable[Mapping[str, object]]) -> list[dict[str, object]]:
-    """Copy messages as plain dicts.
-
-    Raises:
-        TypeError: The argument is not an iterable of messages.
-    """
+    """Copy messages as plain dicts."""
     copies: list[dict[str, object]] = []
     for message in checked_messages(messages):
         _check(message)
@@ -75,11 +67,7 @@ def dicts_of(messages: Iterable[Mapping[str, object]]) -> list[dict[str, object]
 
 
 def checked_history(messages: list[History]) -> list[History]:
-    """Check that messages can be changed in place.
-
-    Raises:
-        TypeError: The argument is not a list of messages, but a tuple for example.
-    """
+    """Check that messages can be changed in place."""
     if not _has(checked_messages(messages), "insert"):
         raise InputTypeError(
             "messages must be a list, because they are changed in place, not "
@@ -96,9 +84,6 @@ def content_text(message: Mapping[str, object]) -> str:
     """Return the text of a message; several text parts are joined.
 
     Lone surrogates are replaced, because no endpoint accepts them.
-
-    Raises:
-        TypeError: The message is not a dict.
     """
     _check(message)
     content = message.get("content")
@@ -113,11 +98,7 @@ def content_text(message: Mapping[str, object]) -> str:
 
 
 def is_instruction(message: Mapping[str, object]) -> bool:
-    """Return whether a message has the role system or developer.
-
-    Raises:
-        TypeError: The message is not a dict.
-    """
+    """Return whether a message has the role system or developer."""
     _check(message)
     return message.get("role") in _INSTRUCTIONS
 
@@ -142,11 +123,7 @@ def answered_id(message: Mapping[str, object]) -> str:
 
 
 def last_said(messages: Sequence[Mapping[str, object]]) -> str:
-    """Return the text of the user's last message; empty if there is none.
-
-    Raises:
-        TypeError: A message is not a dict.
-    """
+    """Return the text of the user's last message; empty if there is none."""
     for message in reversed(messages):
         text = content_text(message)
         if message.get("role") == "user" and message.get("name") not in OWN_MESSAGES:

@@ -67,12 +67,7 @@ class CallFailure:
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """The validated connection arguments of a chat model or an embedder.
-
-    Raises:
-        TypeError: `client` is not an `AsyncOpenAI`, or another argument has the wrong type.
-        ValueError: `timeout` is not positive, or options of a client are passed with a client.
-    """
+    """The validated connection arguments of a chat model or an embedder."""
 
     client: "AsyncOpenAI | None"
     base_url: str | None
@@ -101,11 +96,7 @@ class ClientOptions:
             )
 
     def open(self, error: Callable[[str], Exception], resource: str) -> "AsyncOpenAI":
-        """Open a client and load its `resource`.
-
-        Raises:
-            MissingExtraError: The package is not installed.
-        """
+        """Open a client and load its `resource`."""
         try:
             import openai
         except ImportError as exc:
@@ -136,11 +127,6 @@ class OpenAIClient(Generic[R]):
 
     A client that was passed in is never closed. Otherwise one is opened per event loop, on first
     use.
-
-    Args:
-        options: The connection arguments.
-        resource: The attribute of the client to use.
-        error: Creates the error for missing credentials.
     """
 
     def __init__(
@@ -312,11 +298,7 @@ class Asking(Generic[T]):
         """Whether a request for JSON got an answer without any JSON."""
 
     async def __call__(self, messages: Sequence[Message], problem: Problem | None) -> ChatResponse:
-        """Ask with the strictest format that the endpoint accepts.
-
-        Raises:
-            ChatModelError: The endpoint accepts no format, or failed for another reason.
-        """
+        """Ask with the strictest format that the endpoint accepts."""
         if problem is not None and not problem.has_json:
             self.was_ignored = self._format is not Format.TEXT
             self._format = Format.TEXT
@@ -505,9 +487,6 @@ def chat_response(completion: object) -> ChatResponse:
     A field of an unexpected type is treated as absent, except the message. With tool calls,
     `ChatResponse.message` keeps every field of the endpoint's message: some endpoints require their
     reasoning and signatures back.
-
-    Raises:
-        MalformedCompletionError: It has no message, or a tool call without a function name.
     """
     if not isinstance(completion, dict):
         raise MalformedCompletionError("is not a JSON object")
@@ -573,11 +552,7 @@ _ANY = {"0.0.0.0", "::"}  # noqa: S104
 
 
 def named_chat_model(name: str) -> ChatModel:
-    """Return the chat model of a name such as `openai:gpt-4o-mini` or `ollama:qwen3`.
-
-    Raises:
-        ValueError: There is no such provider, or no model is named.
-    """
+    """Return the chat model of a name such as `openai:gpt-4o-mini` or `ollama:qwen3`."""
     provider, _, model = name.partition(":")
     if model and provider == "openai":
         return OpenAIChatModel(model)

@@ -86,11 +86,7 @@ def _request(
     conversation: str | None,
     wanted: Detection,
 ) -> DetectionRequest:
-    """Return the request to detect the facts of a transcript, and save them in some places.
-
-    Raises:
-        ValueError: `only` has a concept that no model may write.
-    """
+    """Return the request to detect the facts of a transcript, and save them in some places."""
     known = parts.settings.concepts
     only = () if wanted.only is None else concepts_by_keyword(wanted.only, "only").values()
     for concept in only:

@@ -36,11 +36,7 @@ _INSTEAD: dict[type, str] = {
 
 
 def check_statement(concept: object, value: object) -> None:
-    """Raise for the calls of a save that mean another one.
-
-    Raises:
-        TypeError: There is no concept, no value, or they are in the wrong order.
-    """
+    """Raise for the calls of a save that mean another one."""
     if isinstance(value, Concept):
         raise InputTypeError("The concept comes first: await memory.save(concept, value)")
     instead = next((text for kind, text in _INSTEAD.items() if isinstance(concept, kind)), None)
@@ -60,12 +56,7 @@ def check_statement(concept: object, value: object) -> None:
 def stated(
     concept: Concept[Any, Any], value: Any, said_at: datetime, *, confirmed: bool = False
 ) -> AnyFact:
-    """Return a fact of the application, with the value or the values of a concept.
-
-    Raises:
-        TypeError: `concept` is not a concept, or the values are not a list.
-        ValueError: A value is not of the concept's type.
-    """
+    """Return a fact of the application, with the value or the values of a concept."""
     state = FactState.CONFIRMED if confirmed else FactState.STATED
     if checked_concept(concept).fact_type is FactType.SINGLE:
         return SingleFact(concept, value, timestamp=said_at, state=state)
@@ -73,23 +64,14 @@ def stated(
 
 
 def note_of(text: str, said_at: datetime) -> MultipleFacts[str]:
-    """Return a note.
-
-    Raises:
-        TypeError: `text` is not a string.
-        ValueError: It has no words.
-    """
+    """Return a note."""
     if not expect(text, str, "text", "await memory.note('Allergic to nuts')").strip():
         raise InputValueError("A note needs words: await memory.note('Allergic to nuts')")
     return MultipleFacts(NOTE, [text], timestamp=said_at)
 
 
 def writing_place(selection: PlaceSelection) -> Place:
-    """Return the first place: of the first subject, in the narrowest scope.
-
-    Raises:
-        MemoryAccessError: The view has no place.
-    """
+    """Return the first place: of the first subject, in the narrowest scope."""
     places = selection.places()
     if not places:
         raise MemoryAccessError(

@@ -164,11 +164,6 @@ class MemoryParts:
     `provider` is restricted to the boundary of the view and reports its operations, `reader` reads
     from it, `selection` has the places of calls, and `events` reports what the provider does not:
     calls that are refused, detections and recalls.
-
-    Args:
-        settings: The settings of the memory.
-        selection: The default places of calls.
-        boundary: The places of a view; None for a memory that may access everything.
     """
 
     def __init__(
@@ -191,11 +186,7 @@ class MemoryParts:
         return observed(self.settings.chat_model, self.events)
 
     def required_model(self) -> ChatModel:
-        """Return the chat model.
-
-        Raises:
-            ValueError: The memory has no chat model.
-        """
+        """Return the chat model."""
         if self.chat_model is None:
             raise ValueError("Detecting facts needs a chat model: AgentMemory(..., chat_model=...)")
         return self.chat_model

@@ -98,13 +98,8 @@ async def _put_in_order(
     """Write each value of a list as a fact with its positions, in place of the same value.
 
     A store has each value of a concept once, and without positions they come in the order in which
-    they were said. Values that others saved meanwhile stay, at the end.
-
-    Args:
-        parts: The memory.
-        concept: The concept of the list.
-        values: The list.
-        held: The facts of values that are stored, whose sources and other fields stay.
+    they were said. Values that others saved meanwhile stay, at the end. `held` are the stored facts,
+    whose sources and other fields stay.
     """
     place, dump = writing_place(parts.selection), concept.codec.dump
     positions: dict[Any, list[int]] = {}

@@ -31,17 +31,7 @@ memory is already bound."""
 
 
 class PlaceSelection:
-    """Default subjects and scopes, within a boundary. Every read and write selects places here.
-
-    Args:
-        subjects: The default subjects of calls.
-        profile: The scope of each scope type.
-        default_scopes: The default scopes of calls; by default all of the profile.
-        boundary: The places that may be accessed; by default all.
-
-    Raises:
-        TypeError: `subjects` is not a list of subjects, or `profile` is not a profile.
-    """
+    """Default subjects and scopes, within a boundary. Every read and write selects places here."""
 
     def __init__(
         self,
@@ -71,10 +61,6 @@ class PlaceSelection:
         """Return the places to read: each subject in each scope, without duplicates.
 
         Scope types without a name and places outside the boundary are skipped.
-
-        Raises:
-            UnboundSubjectError: A per-entity subject has no entity.
-            ValueError: There is no scope, neither in the call nor as a default.
         """
         if subjects is None and scopes is None and self._defaults is not None:
             return [*self._defaults]
@@ -105,12 +91,7 @@ class PlaceSelection:
         return list({place.identity: place for place in places}.values())
 
     def everywhere(self, subjects: Subjects = None, scopes: Scopes = None) -> Boundary | None:
-        """Return the boundary of a call for every entity; None if the call selects single places.
-
-        Raises:
-            UnboundSubjectError: A per-entity subject has no entity.
-            TypeError: `subjects` or `scopes` is not a list of them.
-        """
+        """Return the boundary of a call for every entity; None if it selects single places."""
         chosen = self.subjects if subjects is None else checked_subjects(subjects)
         if not any(subject.is_every for subject in chosen):
             return None
@@ -141,10 +122,6 @@ class PlaceSelection:
         """Return the writable places, if a model can distinguish them.
 
         A model sees subjects by name and scopes by type, never an entity or a scope's name.
-
-        Raises:
-            ValueError: Two places would look the same, or there is no place.
-            MemoryAccessError: See `writable_places`.
         """
         places = self.writable_places()
         if not places:
@@ -164,12 +141,7 @@ class PlaceSelection:
         return places
 
     def aside(self, scope: ScopeChoice, subject: MemorySubject | None = None) -> Place:
-        """Return a place that no call selects by default.
-
-        Raises:
-            ValueError: The scope is in the profile, or no subject was passed and there are several.
-            UnboundSubjectError: The subject is per entity and has no entity.
-        """
+        """Return a place that no call selects by default."""
         found = self.profile.writable(scope)
         if found in self.profile.scopes():
             raise InputValueError(
@@ -186,12 +158,7 @@ class PlaceSelection:
         return Place(found, chosen)
 
     def conversation_place(self) -> Place:
-        """Return the place of conversations: the first per-entity subject, in the narrowest scope.
-
-        Raises:
-            UnboundSubjectError: It has no entity.
-            ValueError: There is no scope, or no place inside the boundary.
-        """
+        """Return the place of chats: the first per-entity subject, in the narrowest scope."""
         user = next((each for each in self.subjects if each.per_entity), None)
         places = self.places(subjects=None if user is None else [user])
         if not places:
@@ -206,11 +173,7 @@ class PlaceSelection:
         return UNBOUNDED.narrowed(places=places, scopes=self.profile.scopes(self._default_scopes))
 
     def bound_to(self, entity: str, *levels: str) -> list[MemorySubject]:
-        """Return the default subjects; unbound per-entity subjects are bound to an entity.
-
-        Raises:
-            ValueError: There is no unbound per-entity subject.
-        """
+        """Return the default subjects; unbound per-entity subjects are bound to an entity."""
         unbound = [each for each in self.subjects if each.per_entity and each.entity is None]
         if not unbound and any(each.per_entity for each in self.subjects):
             raise InputValueError(
@@ -236,10 +199,6 @@ class PlaceSelection:
         The subjects and scopes that were passed, or those of the places, become the defaults of its
         calls. A scope type means the scope of this selection's profile if that is still allowed;
         otherwise the only allowed scope of that type.
-
-        Raises:
-            TypeError: An argument is not a list, or an item has the wrong type.
-            UnboundSubjectError: A per-entity subject has no entity.
         """
         given = None if subjects is None else checked_subjects(subjects)
         named = None if scopes is None else tuple(self.profile.scopes(scopes))

@@ -247,11 +247,7 @@ def _explained(problem: ErrorDetails, usual: str) -> str:
 
 
 def _object(given: str | Mapping[str, object] | None, first: str | None) -> object:
-    """Return the arguments as an object; a bare string is the first argument.
-
-    Raises:
-        ValueError: The arguments are malformed JSON.
-    """
+    """Return the arguments as an object; a bare string is the first argument."""
     if first is None or given is None:
         return {}
     if isinstance(given, Mapping):

@@ -17,11 +17,7 @@ Expected: TypeAlias = AnyFact | PlacedFact | str
 
 
 def expected_version(given: object) -> str:
-    """Return the version that a caller expects: of a fact, of what has a `version`, or itself.
-
-    Raises:
-        TypeError: It is none of these.
-    """
+    """Return the version that a caller expects: of a fact, of what has a `version`, or itself."""
     if isinstance(given, AnyFact):
         return version_of(given)
     version = getattr(given, "version", given)
@@ -31,10 +27,7 @@ def expected_version(given: object) -> str:
 def check_unchanged(present: Sequence[AnyFact], wanted: str | None, place: Place) -> None:
     """Raise `ChangedError` unless one of the present facts is the one that was read.
 
-    Args:
-        present: The present facts that may be it.
-        wanted: Its version; None if there was no fact.
-        place: Where the facts are.
+    Its version is `wanted`, or None if there was no fact.
     """
     if present if wanted is None else not any(is_version(wanted, each) for each in present):
         raise changed(present, place)

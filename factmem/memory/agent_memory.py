@@ -728,12 +728,7 @@ class AgentMemory:
 
 
 def view_for(memory: "AgentMemory", who: Who) -> "AgentMemory":
-    """Return the memory of a user.
-
-    Raises:
-        UnboundSubjectError: `who` is None, and a per-entity subject has no entity.
-        TypeError: `who` has the wrong type.
-    """
+    """Return the memory of a user."""
     if who is None:
         for subject in memory.subjects:
             subject.check_bound()

@@ -287,14 +287,7 @@ class Merged:
 
 
 class KeywordMerge:
-    """Gives the facts of former keywords the keyword of a concept.
-
-    Args:
-        former: The former keywords.
-        concept: The concept.
-        if_both: Which values a place keeps that has current ones under several of the keywords.
-        now: The time, as a stamp.
-    """
+    """Gives the facts of former keywords the keyword of a concept."""
 
     def __init__(
         self, former: Sequence[str], concept: Concept[Any, Any], if_both: Rule, now: str

@@ -131,11 +131,7 @@ def propose_merges(
 ) -> tuple[list[Merge], list[RejectedItem]]:
     """Return the merges that an answer proposes, and its rejected items.
 
-    Args:
-        answer: Groups of values by their numbers.
-        values: The values that the model was shown; the first one is number 0.
-        place: The place of the values.
-        keyword: The keyword of the concept.
+    The answer groups `values` by their numbers, from 0.
     """
     merges: list[Merge] = []
     rejected: list[RejectedItem] = []
@@ -262,12 +258,7 @@ def _merged(merge: Merge, ledger: Ledger, now: str) -> Entry | None:
 def consolidation_messages(
     concept: Concept[Any, Any], values: Sequence[JsonValue]
 ) -> list[dict[str, object]]:
-    """Return the prompt that asks a model for values of a concept that mean the same.
-
-    Args:
-        concept: The concept of the values.
-        values: The current values, as plain JSON; the first one is shown as number 0.
-    """
+    """Return the prompt that asks a model for values of a concept that mean the same."""
     topic = json_line(keyword=concept.keyword, description=concept.description)
     lines = [json_line(number=number, value=value) for number, value in enumerate(values)]
     asked = "\n\n".join((prompt_section("The topic", [topic]), prompt_section("Its values", lines)))

@@ -560,11 +560,7 @@ class MemoryContents(ContentsUpkeep):
 
 
 def checked_changes(**given: object) -> dict[str, Any]:
-    """Return the fields of an update that were passed: all but those that are `...`.
-
-    Raises:
-        ValueError: No field was passed.
-    """
+    """Return the fields of an update that were passed: all but those that are `...`."""
     changes = {name: value for name, value in given.items() if value is not ...}
     if not changes:
         raise InputValueError("update needs a field to change: update(id, value='dark')")
@@ -572,12 +568,7 @@ def checked_changes(**given: object) -> dict[str, Any]:
 
 
 def _updated(fact: AnyFact, changes: Mapping[str, Any]) -> AnyFact:
-    """Return a fact with other fields.
-
-    Raises:
-        ValueError: A value does not fit the concept, or `value` was passed for a concept with many
-            values or `values` for one with a single value.
-    """
+    """Return a fact with other fields."""
     right, wrong = ("value", "values") if isinstance(fact, SingleFact) else ("values", "value")
     if wrong in changes:
         raise InputValueError(

@@ -99,14 +99,6 @@ async def learn_due(
 
     A chat that fails is tried again after a pause that doubles each time, and given up after eight
     attempts. What a killed worker had taken is due again when its lease ends.
-
-    Args:
-        store: The store of the queue.
-        parts_at: Returns the memory of the user of a place.
-        within: The places to serve.
-        workers: How many chats are learnt at the same time.
-        per_minute: How many chats are begun in a minute; None for no limit.
-        every: How often to look for due chats; None returns when none is due.
     """
     expect_within(workers, int, "workers", "workers=4", least=1)
     pause = 0.0
@@ -202,11 +194,7 @@ async def _postpone(store: ConversationStore, task: LearningTask, done: Learning
 
 
 class _Pace:
-    """Lets one task begin in each span of time.
-
-    Args:
-        seconds: The span; 0 for no limit.
-    """
+    """Lets one task begin in each span of time."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

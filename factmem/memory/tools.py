@@ -96,11 +96,7 @@ async def propose_end(
 
 
 async def _concept(parts: MemoryParts, asked: SaveArguments) -> Concept[Any, Any]:
-    """Return the known concept that matches the model's keyword, or a new one.
-
-    Raises:
-        ValueError: Only the application writes the concept, or several known concepts match.
-    """
+    """Return the known concept that matches the model's keyword, or a new one."""
     known = await _known_concepts(parts)
     meant = meant_by(asked.concept, known.values())
     if len(meant) > 1:
@@ -318,11 +314,7 @@ def _schema(arguments: type[BaseModel]) -> dict[str, Any]:
 
 
 def memory_tools(parts: MemoryParts, prefix: str, *, save: bool) -> list[MemoryTool]:
-    """Return the tools of a view of the places that they may use; see `AgentMemory.tools`.
-
-    Raises:
-        ValueError: Endpoints reject names with this `prefix`.
-    """
+    """Return the tools of a view of the places that they may use; see `AgentMemory.tools`."""
     made = _Tools(parts)
     is_writable = not parts.selection.boundary.is_read_only
     offered: list[tuple[str, str, type[BaseModel], Callable[[Any, Any], Awaitable[str]]]] = [

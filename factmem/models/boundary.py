@@ -149,11 +149,7 @@ UNBOUNDED = Boundary()
 
 
 def check_writable(place: Place, boundary: Boundary) -> None:
-    """Check that a boundary allows writing to a place.
-
-    Raises:
-        MemoryAccessError: The place is outside, or the boundary is read-only.
-    """
+    """Check that a boundary allows writing to a place."""
     if not boundary.allows(place.identity):
         raise MemoryAccessError(
             f"{str(place)!r} is outside this view and cannot be changed: pass a place inside it, "

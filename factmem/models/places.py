@@ -281,12 +281,7 @@ DEFINITIONS: Identity = ("concepts", "", "", None)
 
 
 def identity_of(subject: MemorySubject, scope: MemoryScope) -> Identity:
-    """Return the identity of a place.
-
-    Raises:
-        UnboundSubjectError: The subject is per entity and has no entity.
-        TypeError: They are not a subject and a scope.
-    """
+    """Return the identity of a place."""
     try:
         if subject.per_entity and (subject.entity is None or subject.entity[:3] == EVERY):
             subject.check_bound()
@@ -392,11 +387,7 @@ ScopeChoice: TypeAlias = MemoryScope | MemoryScopeType
 
 
 def checked_choice(choice: ScopeChoice) -> ScopeChoice:
-    """Return a scope or a scope type.
-
-    Raises:
-        TypeError: The argument is neither.
-    """
+    """Return a scope or a scope type."""
     if isinstance(choice, MemoryScope):
         return choice
     try:

@@ -203,11 +203,7 @@ def _zone(bracketed: str) -> tzinfo:
 
 @lru_cache(maxsize=64)
 def zone_named(name: str) -> tzinfo:
-    """Return the time zone with a name of the IANA database.
-
-    Raises:
-        ValueError: There is none.
-    """
+    """Return the time zone with a name of the IANA database."""
     from zoneinfo import ZoneInfo  # few facts name a zone
 
     try:

@@ -1,7 +1,4 @@
-"""Prompt text: the memory message, escaping, transcripts, token counts.
-
-Imports ledger and llm.
-"""
+"""Prompt text: the memory message, escaping, transcripts, token counts. Imports ledger and llm."""
 
 from typing import TYPE_CHECKING
 

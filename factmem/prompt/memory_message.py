@@ -473,12 +473,7 @@ _QUOTES = "What was said in earlier conversations, word for word"
 class MemoryMessage:
     """Writes the memory message of chats, within a budget.
 
-    Args:
-        subjects: Subjects whose priority levels rank the facts that are in a chat already.
-        form: The wording and the size of the message.
-
-    Raises:
-        ValueError: `form.max_tokens` is too small for any fact.
+    The priority levels of `subjects` rank the facts that are in a chat already.
     """
 
     def __init__(self, subjects: Iterable[MemorySubject], form: MessageForm = FORM) -> None:

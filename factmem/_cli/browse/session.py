@@ -27,15 +27,7 @@ def _sorted(place: Place, facts: Sequence[AnyFact]) -> list[Row]:
 
 
 class BrowserSession(Desk):
-    """A desk for one person in the terminal.
-
-    Args:
-        store: The open store.
-        options: The options before the command.
-        embedder: The embedder with which `search` also compares meanings.
-        actor: The name of the person, in each change; None if it is still to be asked for.
-        reason: The reason of each change.
-    """
+    """A desk for one person in the terminal."""
 
     def __init__(
         self,
@@ -90,12 +82,7 @@ class BrowserSession(Desk):
         return f"{_DONE[what]} {row.fact.concept.keyword}"
 
     async def undo_last(self) -> str:
-        """Undo the last change of this session, and return a message for the user.
-
-        Raises:
-            CommandError: There is nothing to undo.
-            ValueError: A later change rests on it.
-        """
+        """Undo the last change of this session, and return a message for the user."""
         if not self._undo:
             raise CommandError("There is nothing to undo in this session")
         await self.undo(*self._undo.pop(), actor=self.actor or getuser())

@@ -168,14 +168,7 @@ _Page: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 class Pages:
-    """The application of `factmem review`, without the guard of its port.
-
-    Args:
-        desk: The open store.
-        tokens: Issues and checks the tokens of visitors.
-        cookie: The name of the cookie with a visitor's token.
-        address: Where browsers reach the page, without a slash at the end.
-    """
+    """The application of `factmem review`, without the guard of its port."""
 
     def __init__(self, desk: PageDesk, tokens: Tokens, *, cookie: str, address: str) -> None:
         self._desk, self._tokens = desk, tokens

@@ -1,24 +1,23 @@
 """MemoryFeature: loads facts before the model is called and detects facts after the answer."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Generic
+from collections.abc import Iterable, Sequence
+from typing import Any, Generic
 
-from typing_extensions import TypedDict, TypeVar, Unpack
+from typing_extensions import TypeVar, Unpack
 
 from factmem._arguments import expect
 from factmem.agent.context import AgentContext, AgentTool
-from factmem.detection.report import Detection, DetectionReport
 from factmem.embedding.base import Embedder
 from factmem.errors import UnboundSubjectError
 from factmem.events import EventListener
 from factmem.llm.base import ChatModel
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import PREFIX, MemoryRuns
+from factmem.memory.runs import LoadAndLearnOptions, MemoryRuns
 from factmem.models._checked import checked_subjects
 from factmem.models.places import MemoryScopesProfile, MemorySubject
 from factmem.models.profile import Concepts
-from factmem.models.when import TimeProvider, system_clock
-from factmem.prompt.memory_message import FORM, MessageForm
+from factmem.models.when import TimeProvider
+from factmem.prompt.memory_message import MessageForm
 from factmem.providers._four_methods import as_store
 from factmem.providers.no_memory import NoMemory
 from factmem.providers.provider import AgentMemoryProvider
@@ -27,11 +26,11 @@ from factmem.recall.match import RecallSettings
 
 M = TypeVar("M", bound=AgentMemory)
 
-_USUAL = RecallSettings()
-_USUAL_DETECTION = Detection()
+_OF_MEMORY = frozenset({"detection"})
+"""The options of `MemoryRuns` that the memory gets instead, also for strategies and tools."""
 
 
-class MemoryOptions(TypedDict, total=False):
+class MemoryOptions(LoadAndLearnOptions, total=False):
     """The options of `agent.install(AgentMemory, ...)`.
 
     Storage:
@@ -81,17 +80,6 @@ class MemoryOptions(TypedDict, total=False):
     concepts: Concepts
     instructions: Concepts
     message_form: MessageForm
-    recall: int | None
-    auto_detect: bool
-    conversations: bool
-    learn: bool
-    history_tokens: int | None
-    detection: Detection
-    tools: bool
-    save: bool
-    prefix: str
-    on_report: Callable[[DetectionReport], None] | None
-    on_failure: Callable[[Exception], None] | None
     chat_model: ChatModel | None
     embedder: Embedder | None
     recall_settings: RecallSettings
@@ -138,38 +126,16 @@ class MemoryFeature(Generic[M]):
         self._subjects = checked_subjects(options.get("subjects", (MemorySubject.EVERYTHING,)))
         if not self._subjects:
             raise ValueError("subjects is empty: pass at least one, or omit the option")
-        own_model = options.get("chat_model")
-        self.memory = memory_class(
-            options.get("provider", NoMemory()),
-            chat_model=agent_model if own_model is None else own_model,
-            embedder=options.get("embedder"),
-            scopes=options.get("scopes", _NOWHERE),
-            subjects=self._subjects,
-            concepts=options.get("concepts", ()),
-            instructions=options.get("instructions", ()),
-            message_form=options.get("message_form", FORM),
-            listeners=options.get("listeners", ()),
-            clock=options.get("clock", system_clock),
-            recall_settings=options.get("recall_settings", _USUAL),
-            detection=options.get("detection", _USUAL_DETECTION),
-        )
+        given: dict[str, Any] = {"scopes": _NOWHERE, **options, "subjects": self._subjects}
+        if given.get("chat_model") is None:
+            given["chat_model"] = agent_model
+        provider = given.pop("provider") if "provider" in given else NoMemory()
+        shared = given.keys() & LoadAndLearnOptions.__annotations__.keys() - _OF_MEMORY
+        of_runs: dict[str, Any] = {"tools": False, **{name: given.pop(name) for name in shared}}
+        self.memory = memory_class(provider, **given)
         self._is_detecting = options.get("auto_detect", False)
-        recall = options.get("recall")
-        self._is_loading = not has_strategy or recall is not None
-        self._runs = _Runs(
-            self.memory,
-            user=lambda context: context.subjects,
-            recall=recall,
-            auto_detect=self._is_detecting,
-            conversations=options.get("conversations", False),
-            learn=options.get("learn", True),
-            history_tokens=options.get("history_tokens"),
-            tools=options.get("tools", False),
-            save=options.get("save", False),
-            prefix=options.get("prefix", PREFIX),
-            on_report=options.get("on_report"),
-            on_failure=options.get("on_failure"),
-        )
+        self._is_loading = not has_strategy or options.get("recall") is not None
+        self._runs = _Runs(self.memory, user=lambda context: context.subjects, **of_runs)
 
     async def before_model(self, context: AgentContext) -> None:
         """See `AgentFeature.before_model`. No call to a chat model.
@@ -231,7 +197,8 @@ def _check(options: MemoryOptions) -> None:
                     f"agent.install(AgentMemory, provider=store, {_SCOPES})"
                 )
     expect(options.get("scopes", _NOWHERE), MemoryScopesProfile, "scopes", _SCOPES)
-    if options.get("tools") and not is_complete(as_store(options.get("provider", NoMemory()))):
+    provider = options.get("provider")
+    if options.get("tools") and provider is not None and not is_complete(as_store(provider)):
         raise TypeError("tools need a provider that is a FactStore: omit tools=True")
 
 

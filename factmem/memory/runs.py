@@ -63,10 +63,9 @@ _MISTAKES = (
 _log = logging.getLogger("factmem.memory")
 
 
-class RunOptions(TypedDict, Generic[C], total=False):
-    """The options of `MemoryRuns` for adapters; see there."""
+class LoadAndLearnOptions(TypedDict, total=False):
+    """The options of `MemoryRuns` without `user`, which `agent.install` has as well."""
 
-    user: "Who | Callable[[C], Who]"
     recall: int | None
     auto_detect: bool
     conversations: bool
@@ -78,6 +77,12 @@ class RunOptions(TypedDict, Generic[C], total=False):
     prefix: str
     on_report: Callable[[DetectionReport], None] | None
     on_failure: Callable[[Exception], None] | Literal["raise"] | None
+
+
+class RunOptions(LoadAndLearnOptions, Generic[C], total=False):
+    """The options of `MemoryRuns` for adapters; see there."""
+
+    user: "Who | Callable[[C], Who]"
 
 
 class MemoryRuns(Generic[C]):

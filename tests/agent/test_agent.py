@@ -218,7 +218,7 @@ def test_a_second_memory_is_refused() -> None:
             ValueError,
             "max_tokens=3 is too small",
         ),
-        ({"agentName": "a"}, TypeError, "AgentMemory has no option 'agentName'; it has provider"),
+        ({"agentName": "a"}, TypeError, "AgentMemory has no option 'agentName'; it has .*provider"),
     ],
 )
 def test_contradictory_options_raise(

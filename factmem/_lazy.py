@@ -11,15 +11,15 @@ from types import FrameType
 
 
 def lazily(
-    package: str, homes: Mapping[str, Sequence[str]]
+    package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """Return the `__getattr__`, `__dir__` and `__all__` of a package (PEP 562).
 
     Args:
         package: The package's name.
-        homes: The names to import, by the module of the package that defines them.
+        homes: The names to import, separated by spaces, by the module that defines them.
     """
-    home_of = {name: home for home, names in homes.items() for name in names}
+    home_of = {name: home for home, names in homes.items() for name in names.split()}
     names = sorted(home_of)
 
     def load(name: str) -> object:

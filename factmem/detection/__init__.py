@@ -16,7 +16,7 @@ else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "compression": ["RetrieveFactsFromHistory"],
-            "report": ["Detection", "DetectionReport", "RejectionReason"],
+            "compression": "RetrieveFactsFromHistory",
+            "report": "Detection DetectionReport RejectionReason",
         },
     )

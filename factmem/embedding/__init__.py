@@ -20,10 +20,10 @@ else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "base": ["Embedder", "QueryEmbedder"],
-            "callable": ["CallableEmbedder"],
-            "litellm": ["LiteLLMEmbedder"],
-            "openai": ["OpenAIEmbedder"],
-            "sentence_transformer": ["SentenceTransformerEmbedder"],
+            "base": "Embedder QueryEmbedder",
+            "callable": "CallableEmbedder",
+            "litellm": "LiteLLMEmbedder",
+            "openai": "OpenAIEmbedder",
+            "sentence_transformer": "SentenceTransformerEmbedder",
         },
     )

@@ -44,9 +44,9 @@ else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "entries": ["Entry", "StoredFact"],
-            "history": ["FactChange", "History", "HistoryAction", "HistoryEntry"],
-            "ledger": ["Ledger", "Proposal"],
-            "resolution": ["PlacedFact"],
+            "entries": "Entry StoredFact",
+            "history": "FactChange History HistoryAction HistoryEntry",
+            "ledger": "Ledger Proposal",
+            "resolution": "PlacedFact",
         },
     )

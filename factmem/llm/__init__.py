@@ -20,15 +20,8 @@ else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "base": [
-                "ChatModel",
-                "ChatResponse",
-                "Extraction",
-                "Message",
-                "ToolCall",
-                "ToolDefinition",
-            ],
-            "messages": ["History"],
-            "openai": ["OpenAIChatModel"],
+            "base": "ChatModel ChatResponse Extraction Message ToolCall ToolDefinition",
+            "messages": "History",
+            "openai": "OpenAIChatModel",
         },
     )

@@ -26,14 +26,14 @@ else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "agent_memory": ["AgentMemory"],
-            "consolidation": ["ConsolidationReport", "MemoryConsolidation"],
-            "contents": ["MemoryContents"],
-            "conversations": ["Conversation", "MemoryConversations"],
-            "documents": ["MemoryDocuments"],
-            "listing": ["FactOrigin"],
-            "review": ["InboxItem", "MemoryReview"],
-            "runs": ["MemoryRuns", "RunOptions"],
-            "tools": ["MemoryTool"],
+            "agent_memory": "AgentMemory",
+            "consolidation": "ConsolidationReport MemoryConsolidation",
+            "contents": "MemoryContents",
+            "conversations": "Conversation MemoryConversations",
+            "documents": "MemoryDocuments",
+            "listing": "FactOrigin",
+            "review": "InboxItem MemoryReview",
+            "runs": "MemoryRuns RunOptions",
+            "tools": "MemoryTool",
         },
     )

@@ -33,28 +33,14 @@ else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "actors": ["acting"],
-            "boundary": ["Boundary"],
-            "facts": [
-                "AnyFact",
-                "Concept",
-                "ConceptDefinition",
-                "Fact",
-                "FactSource",
-                "FactState",
-                "FactType",
-                "MultipleFacts",
-                "SingleFact",
-                "SourceKind",
-            ],
-            "places": [
-                "MemoryScope",
-                "MemoryScopeType",
-                "MemoryScopesProfile",
-                "MemorySubject",
-                "Place",
-            ],
-            "profile": ["Profile", "remembered"],
-            "when": ["TimeProvider", "When"],
+            "actors": "acting",
+            "boundary": "Boundary",
+            "facts": (
+                "AnyFact Concept ConceptDefinition Fact FactSource FactState FactType "
+                "MultipleFacts SingleFact SourceKind"
+            ),
+            "places": "MemoryScope MemoryScopeType MemoryScopesProfile MemorySubject Place",
+            "profile": "Profile remembered",
+            "when": "TimeProvider When",
         },
     )

@@ -8,6 +8,4 @@ if TYPE_CHECKING:
     from factmem.prompt.memory_message import LoadReport as LoadReport
     from factmem.prompt.memory_message import MessageForm as MessageForm
 else:
-    __getattr__, __dir__, __all__ = lazily(
-        __name__, {"memory_message": ["LoadReport", "MessageForm"]}
-    )
+    __getattr__, __dir__, __all__ = lazily(__name__, {"memory_message": "LoadReport MessageForm"})

@@ -53,50 +53,24 @@ else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "_backend": [
-                "Backend",
-                "Change",
-                "Decision",
-                "Erased",
-                "ErasedSinceError",
-                "Extension",
-                "Present",
-                "StoreClock",
-                "Unread",
-            ],
-            "_postgres.driver": ["Pool"],
-            "conversation_store": ["ConversationStore"],
-            "conversations": [
-                "ConversationInfo",
-                "LearningState",
-                "LearningTask",
-                "NewTurn",
-                "Turn",
-                "TurnChanges",
-            ],
-            "in_memory": ["InMemoryProvider"],
-            "local_file": ["LocalFileMemoryProvider"],
-            "no_memory": ["NoMemory"],
-            "postgres": ["PostgresMemoryProvider"],
-            "provider": ["AgentMemoryProvider"],
-            "results": [
-                "ErasureReceipt",
-                "ForgetConditions",
-                "Forgotten",
-                "Learned",
-                "Moment",
-                "PlaceChanges",
-                "PlaceInfo",
-                "PlaceLimit",
-                "PlaceStatistics",
-                "RetractedFact",
-                "SearchAnswer",
-                "SearchCandidate",
-                "SearchDocument",
-                "SearchQuestion",
-                "place_info",
-            ],
-            "storages": ["EncryptedStorage", "ProviderKeys", "SimpleStorage"],
-            "store": ["FactStore"],
+            "_backend": (
+                "Backend Change Decision Erased ErasedSinceError Extension Present StoreClock "
+                "Unread"
+            ),
+            "_postgres.driver": "Pool",
+            "conversation_store": "ConversationStore",
+            "conversations": "ConversationInfo LearningState LearningTask NewTurn Turn TurnChanges",
+            "in_memory": "InMemoryProvider",
+            "local_file": "LocalFileMemoryProvider",
+            "no_memory": "NoMemory",
+            "postgres": "PostgresMemoryProvider",
+            "provider": "AgentMemoryProvider",
+            "results": (
+                "ErasureReceipt ForgetConditions Forgotten Learned Moment PlaceChanges PlaceInfo "
+                "PlaceLimit PlaceStatistics RetractedFact SearchAnswer SearchCandidate "
+                "SearchDocument SearchQuestion place_info"
+            ),
+            "storages": "EncryptedStorage ProviderKeys SimpleStorage",
+            "store": "FactStore",
         },
     )

@@ -18,11 +18,11 @@ else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "devices": ["sync_devices"],
-            "local_stores": ["LocalStoreSync"],
-            "memory": ["MemorySync"],
-            "portal": ["Portal"],
-            "postgres_stores": ["PostgresStoreSync"],
-            "stores": ["StoreSync"],
+            "devices": "sync_devices",
+            "local_stores": "LocalStoreSync",
+            "memory": "MemorySync",
+            "portal": "Portal",
+            "postgres_stores": "PostgresStoreSync",
+            "stores": "StoreSync",
         },
     )

@@ -18,9 +18,9 @@ else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "adapters": ["AdapterContract", "AdapterHost"],
-            "chat": ["ScriptedChatModel"],
-            "clock": ["SettableClock"],
-            "providers": ["ProviderContract"],
+            "adapters": "AdapterContract AdapterHost",
+            "chat": "ScriptedChatModel",
+            "clock": "SettableClock",
+            "providers": "ProviderContract",
         },
     )

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from operator import attrgetter
-from secrets import token_hex
 from typing import Any, Literal, TypeAlias
 
 from factmem._arguments import expect_all, kind_of
@@ -19,15 +18,15 @@ from factmem.errors import InputTypeError, InputValueError
 from factmem.events import MemoryOperation
 from factmem.ledger._items import Item, name_of
 from factmem.ledger._presentation import last_said, restated
-from factmem.ledger.entries import Entry, ForgottenItem, StoredFact
+from factmem.ledger.entries import Entry, ForgottenItem, StoredFact, stored
 from factmem.ledger.ledger import Ledger
 from factmem.memory._parts import MemoryParts
 from factmem.models._checked import checked_concept
 from factmem.models._display import Displayed, Sheet
-from factmem.models._values import Canonical, JsonValue, canonical, checked_name
-from factmem.models.facts import Concept, FactType
+from factmem.models._values import Canonical, canonical, checked_name
+from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact, new_id
 from factmem.models.places import Place
-from factmem.models.when import stamp
+from factmem.models.when import moment, stamp
 from factmem.providers.store import FactStore, fact_store
 
 __all__: list[str] = []
@@ -131,10 +130,7 @@ class ConceptChanges:
         merge = KeywordMerge(former, concept, if_both, stamp(self._clock()))
 
         async def change(place: Place) -> PlaceChange | None:
-            made = await merge_in_place(store, place, merge, dry_run=dry_run)
-            if made is None:
-                return None
-            return PlaceChange(place, made.values, made.has_both, made.problem)
+            return await merge_in_place(store, place, merge, dry_run=dry_run)
 
         return await self._each(store, change, progress, dry_run=dry_run)
 
@@ -268,9 +264,6 @@ def _convert(
     return len(values)
 
 
-Rule: TypeAlias = Literal["later", "both"] | Callable[[list[Any], list[Any]], Any] | None
-
-
 @dataclass(frozen=True, slots=True)
 class Merged:
     """What a merge does in a place."""
@@ -290,24 +283,20 @@ class KeywordMerge:
     """Gives the facts of former keywords the keyword of a concept."""
 
     def __init__(
-        self, former: Sequence[str], concept: Concept[Any, Any], if_both: Rule, now: str
+        self, former: Sequence[str], concept: Concept[Any, Any], if_both: BothRule | None, now: str
     ) -> None:
         self._former = frozenset(former)
         self._concept = concept
         self._rule = if_both
         self._now = now
 
-    def is_due(self, entries: Sequence[Entry]) -> bool:
-        """Return whether a place has facts, or retractions, of a former keyword."""
-        return any(
+    def of(self, entries: Sequence[Entry]) -> Merged | None:
+        """Return what to do with the entries of a place; None if there is nothing to do."""
+        if not any(
             each["keyword"] in self._former
             for entry in entries
             for each in (*entry.get("facts", ()), *entry.get("retract", ()))
-        )
-
-    def of(self, entries: Sequence[Entry]) -> Merged | None:
-        """Return what to do with the entries of a place; None if there is nothing to do."""
-        if not self.is_due(entries):
+        ):
             return None
         held = self._held(Ledger(entries))
         moved = sum(len(items) for keyword, items in held.items() if keyword in self._former)
@@ -369,13 +358,15 @@ class KeywordMerge:
 
     def _made(self, result: Any) -> dict[Canonical, StoredFact]:
         """Return the values that the function of the application returned."""
-        concept = self._concept
-        given = result if concept.fact_type is FactType.MULTIPLE else [result]
-        values = [
-            concept.codec.dump(concept.codec.check(each, concept.keyword), concept.keyword)
-            for each in given
-        ]
-        return {canonical(value): self._stored(value, token_hex(16), self._now) for value in values}
+        concept, now = self._concept, moment(self._now)
+        facts: list[AnyFact] = [SingleFact(concept, result, timestamp=now)]
+        if concept.fact_type is FactType.MULTIPLE:
+            facts = [MultipleFacts(concept, [each], timestamp=now) for each in result]
+        made: list[Any] = [stored(each) for each in facts]
+        return {
+            canonical(each["value"] if "value" in each else each["values"][0]): each
+            for each in made
+        }
 
     def _fact(self, item: Item, *, is_many: bool) -> StoredFact:
         is_single = self._concept.fact_type is FactType.SINGLE and not is_many
@@ -386,18 +377,6 @@ class KeywordMerge:
             fact["source"] = source
         return fact
 
-    def _stored(self, value: JsonValue, fact_id: str, said: str) -> StoredFact:
-        fact: StoredFact = {
-            "id": fact_id,
-            "keyword": self._concept.keyword,
-            "description": self._concept.description,
-            "type": "SINGLE",
-            "timestamp": said,
-        }
-        if self._concept.fact_type is FactType.SINGLE:
-            return {**fact, "value": value}
-        return {**fact, "type": "MULTIPLE", "values": [value]}
-
     def _entry(
         self,
         held: dict[str, list[Item]],
@@ -406,10 +385,7 @@ class KeywordMerge:
         *,
         is_saved: bool,
     ) -> Entry:
-        """Return an entry with the wanted values under the concept's keyword.
-
-        All others forgotten.
-        """
+        """Return an entry with the wanted values under the concept's keyword; it forgets others."""
         own = {canonical(item.value): item for item in held.get(self._concept.keyword, ())}
         ids = {item.fact_id for item in own.values()}
         gone: list[ForgottenItem] = [
@@ -421,7 +397,7 @@ class KeywordMerge:
         new: list[Any] = [{**fact, **changes} for key, fact in wanted.items() if key not in own]
         for fact in new:
             if fact["id"] in ids:  # an id that `gone` names
-                fact["id"] = token_hex(16)
+                fact["id"] = new_id()
             if is_saved:
                 fact.pop("stated", None)
         return {"at": self._now, "facts": new, "forget": gone}
@@ -470,13 +446,14 @@ def checked_former(
 
 async def merge_in_place(
     store: FactStore, place: Place, merge: KeywordMerge, *, dry_run: bool
-) -> Merged | None:
+) -> PlaceChange | None:
     """Merge the keywords of one place; return None if there is nothing to merge."""
     found = merge.of(await store.entries(place.subject, place.scope))
     if found is None or (found.values == 0 and found.history is None):
         return None
+    change = PlaceChange(place, found.values, found.has_both, found.problem)
     if dry_run or found.problem is not None:
-        return found
+        return change
 
     def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
         plan = merge.of(entries)
@@ -489,4 +466,4 @@ async def merge_in_place(
     if not await store.rewrite(edit, place.subject, place.scope):
         await store.amend(move, place.subject, place.scope)
         await store.rewrite(edit, place.subject, place.scope)
-    return found
+    return change

@@ -1,9 +1,4 @@
-"""MemoryContents: lists, updates and deletes the contents of a memory.
-
-Maintenance of contents: tidying, moving and exporting, with their reports.
-
-Updates and histories of single records of a memory.
-"""
+"""MemoryContents: lists, updates, deletes, tidies, moves and exports the contents of a memory."""
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +32,6 @@ from factmem.memory.listing import (
     RecordPage,
     ResetReport,
     branch_of,
-    history_of,
     keys_of,
     stats_of,
 )
@@ -112,85 +106,6 @@ def _without(copied: Sequence[Entry], entries: Sequence[Entry]) -> Sequence[Entr
     return [*[None] * count, *entries[count:]]
 
 
-class ContentsUpkeep(ConceptChanges):
-    """The maintenance methods of `MemoryContents`."""
-
-    async def tidy(
-        self, *, expired: bool = True, history_older_than: timedelta | None = None
-    ) -> TidyReport:
-        """Remove expired values and old history from the disk, in every place of the memory.
-
-        Current values do not change. Each place is rewritten in one atomic step.
-
-        Args:
-            expired: Whether to remove expired values with their history.
-            history_older_than: Remove values that were replaced, forgotten or expired longer ago
-                than this; None keeps them.
-
-        Raises:
-            ValueError: The time span is negative.
-            MemoryAccessError: The view is read-only.
-        """
-        async with self._events.before(MemoryOperation.FORGET):
-            store, keep, now = fact_store(self._provider), history_older_than, stamp(self._clock())
-            if keep is not None:
-                example = "history_older_than=timedelta(days=365)"
-                expect_within(keep, timedelta, "history_older_than", example, least=timedelta(0))
-        cutoff = "" if keep is None else before(now, keep)
-
-        def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
-            from factmem.ledger._removal import tidied  # slow to import
-
-            return tidied(entries, now, expired=expired, cutoff=cutoff)
-
-        changed: dict[Place, int] = {}
-        for info in await store.places():
-            if count := await store.rewrite(edit, info.subject, info.scope):
-                changed[info.place] = count
-        return TidyReport([*changed], sum(changed.values()))
-
-    async def move(self, source: Place, target: Place) -> MoveReport:
-        """Move a place with its history to another one, such as a guest to an account.
-
-        The source is copied, emptied and erased. To finish an interrupted move, repeat the call:
-        nothing is duplicated. Facts that are saved to the source in the meantime move as well. If
-        both places have a concept with one value, the value of the source becomes the newest.
-        Entries older than the target's newest entry are recorded with the time of that entry.
-
-        Raises:
-            ValueError: Source and target are the same place.
-            MemoryAccessError: One of the places is not writable in this view. Nothing was moved.
-        """
-        async with self._events.before(MemoryOperation.SAVE):
-            store = fact_store(self._provider)
-            for place in checked_places([source, target]):
-                check_writable(place, self._selection.boundary)
-        return await move_place(store, source, target)
-
-    async def export(self) -> dict[str, JsonValue]:
-        """Return all data of the memory's places with their history, as plain JSON.
-
-        Use it when a person asks for their stored data: `memory.of("alice").contents.export()`,
-        then `json.dumps`. `entries` are the ledger's entries: saves with value, dates, source,
-        quote and metadata, and deletions. To move facts, use `export_facts`.
-        """
-        async with self._events.before(MemoryOperation.HISTORY):
-            store = fact_store(self._provider)
-        places: list[JsonValue] = []
-        for info in await store.places():
-            entries: Any = await store.entries(info.subject, info.scope)
-            places.append(
-                {
-                    "scope": str(info.scope),
-                    "subject": info.subject.name,
-                    "entity": info.subject.entity,
-                    "current_values": info.count,
-                    "entries": entries,
-                }
-            )
-        return {"exported_at": stamp(self._clock()), "places": places}
-
-
 _AT_ONCE = 32
 """The number of places that are read at a time; more are not faster."""
 
@@ -204,7 +119,7 @@ _AT_ONCE = 32
     arguments={"*": "await contents.forget(concept=CONCEPT), with value=... for one value"},
     calls=("forget",),
 )
-class MemoryContents(ContentsUpkeep):
+class MemoryContents(ConceptChanges):
     """The contents of a memory, place by place.
 
     The contents of a view are its places. For a memory that is not a view, they are the whole
@@ -357,14 +272,11 @@ class MemoryContents(ContentsUpkeep):
         """
         async with self._events.before(MemoryOperation.SAVE):
             store = fact_store(self._provider)
-            changes = checked_changes(
-                value=value,
-                values=values,
-                metadata=metadata,
-                importance=importance,
-                expires_at=expires_at,
-                source=source,
-            )
+            given = {"value": value, "values": values, "metadata": metadata}
+            given |= {"importance": importance, "expires_at": expires_at, "source": source}
+            changes = {name: each for name, each in given.items() if each is not ...}
+            if not changes:
+                raise InputValueError("update needs a field to change: update(id, value='dark')")
             wanted = None if if_unchanged is None else expected_version(if_unchanged)
         placed = await self.get(fact_id)
         if placed is None and wanted is not None:
@@ -462,10 +374,15 @@ class MemoryContents(ContentsUpkeep):
         """
         async with self._events.before(MemoryOperation.HISTORY):
             store = fact_store(self._provider)
-        places = [info.place for info in await store.places()]
         concepts = self._parts.reader.concepts.values()
         known = {word: each for each in concepts for word in each.keywords}
-        return await record_history(store, places, fact_id, known)
+        for place in await store.list_places():
+            entries = await store.entries(place.subject, place.scope)
+            if (concept := _concept_of(entries, fact_id)) is not None:
+                concept = known.get(concept.keyword, concept)
+                history = await store.history(concept, place.subject, place.scope)
+                return _concerning(history, fact_id)
+        return History()
 
     async def forget(
         self,
@@ -551,20 +468,87 @@ class MemoryContents(ContentsUpkeep):
                 "view was created from"
             )
 
+    async def tidy(
+        self, *, expired: bool = True, history_older_than: timedelta | None = None
+    ) -> TidyReport:
+        """Remove expired values and old history from the disk, in every place of the memory.
+
+        Current values do not change. Each place is rewritten in one atomic step.
+
+        Args:
+            expired: Whether to remove expired values with their history.
+            history_older_than: Remove values that were replaced, forgotten or expired longer ago
+                than this; None keeps them.
+
+        Raises:
+            ValueError: The time span is negative.
+            MemoryAccessError: The view is read-only.
+        """
+        async with self._events.before(MemoryOperation.FORGET):
+            store, keep, now = fact_store(self._provider), history_older_than, stamp(self._clock())
+            if keep is not None:
+                example = "history_older_than=timedelta(days=365)"
+                expect_within(keep, timedelta, "history_older_than", example, least=timedelta(0))
+        cutoff = "" if keep is None else before(now, keep)
+
+        def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
+            from factmem.ledger._removal import tidied  # slow to import
+
+            return tidied(entries, now, expired=expired, cutoff=cutoff)
+
+        changed: dict[Place, int] = {}
+        for info in await store.places():
+            if count := await store.rewrite(edit, info.subject, info.scope):
+                changed[info.place] = count
+        return TidyReport([*changed], sum(changed.values()))
+
+    async def move(self, source: Place, target: Place) -> MoveReport:
+        """Move a place with its history to another one, such as a guest to an account.
+
+        The source is copied, emptied and erased. To finish an interrupted move, repeat the call:
+        nothing is duplicated. Facts that are saved to the source in the meantime move as well. If
+        both places have a concept with one value, the value of the source becomes the newest.
+        Entries older than the target's newest entry are recorded with the time of that entry.
+
+        Raises:
+            ValueError: Source and target are the same place.
+            MemoryAccessError: One of the places is not writable in this view. Nothing was moved.
+        """
+        async with self._events.before(MemoryOperation.SAVE):
+            store = fact_store(self._provider)
+            for place in checked_places([source, target]):
+                check_writable(place, self._selection.boundary)
+        return await move_place(store, source, target)
+
+    async def export(self) -> dict[str, JsonValue]:
+        """Return all data of the memory's places with their history, as plain JSON.
+
+        Use it when a person asks for their stored data: `memory.of("alice").contents.export()`,
+        then `json.dumps`. `entries` are the ledger's entries: saves with value, dates, source,
+        quote and metadata, and deletions. To move facts, use `export_facts`.
+        """
+        async with self._events.before(MemoryOperation.HISTORY):
+            store = fact_store(self._provider)
+        places: list[JsonValue] = []
+        for info in await store.places():
+            entries: Any = await store.entries(info.subject, info.scope)
+            places.append(
+                {
+                    "scope": str(info.scope),
+                    "subject": info.subject.name,
+                    "entity": info.subject.entity,
+                    "current_values": info.count,
+                    "entries": entries,
+                }
+            )
+        return {"exported_at": stamp(self._clock()), "places": places}
+
     async def _all_facts(self) -> AsyncGenerator[PlacedFact]:
         """Yield all current facts; a fixed number of places is read at a time."""
         places = [info.place for info in await self.places()]
         for first in range(0, len(places), _AT_ONCE):
             for each in await self._parts.reader.as_stored(places[first : first + _AT_ONCE]):
                 yield each
-
-
-def checked_changes(**given: object) -> dict[str, Any]:
-    """Return the fields of an update that were passed: all but those that are `...`."""
-    changes = {name: value for name, value in given.items() if value is not ...}
-    if not changes:
-        raise InputValueError("update needs a field to change: update(id, value='dark')")
-    return changes
 
 
 def _updated(fact: AnyFact, changes: Mapping[str, Any]) -> AnyFact:
@@ -625,23 +609,6 @@ async def update_record(
         return [{**entry, "forget": forget} if forget else entry]
 
     return await store.amend(change, placed.place.subject, placed.place.scope) > 0
-
-
-async def record_history(
-    store: FactStore, places: Iterable[Place], fact_id: str, known: Mapping[str, Concept[Any, Any]]
-) -> History:
-    """Return the history of one record from the first place that ever had it, oldest first.
-
-    It contains saves and updates, confirmations of its values, and deletions.
-    """
-    for place in places:
-        entries = await store.entries(place.subject, place.scope)
-        concept = _concept_of(entries, fact_id)
-        if concept is not None:
-            known_concept = known.get(concept.keyword, concept)
-            kept = await history_of(known_concept, place, store)
-            return _concerning(kept or [], fact_id)
-    return History()
 
 
 def _concept_of(entries: Iterable[Entry], fact_id: str) -> Concept[Any, Any] | None:

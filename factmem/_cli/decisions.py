@@ -45,7 +45,7 @@ from factmem.errors import FactmemError
 from factmem.events import MemoryEvents
 from factmem.ledger.resolution import PlacedFact
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.review import InboxItem, MemoryReview
+from factmem.memory.review import KINDS, InboxItem, ItemKind, MemoryReview, current_item
 from factmem.models.actors import acting
 from factmem.models.boundary import UNBOUNDED
 from factmem.models.facts import FactState, SingleFact
@@ -161,9 +161,7 @@ async def _chosen(
     review = _review_of(store, place)
     waits = [each for each in await review.inbox() if each.kind in {"contradiction", "proposed"}]
     facts = [] if only_proposed else await store.load_all(place.subject, place.scope)
-    current = [
-        InboxItem("new", place, each, each.confirmed_at, each.actor, each.source) for each in facts
-    ]
+    current = [current_item("new", place, each) for each in facts]
 
     def is_meant(item: InboxItem) -> bool:
         words = {value_words([each]) for each in item.fact.values}
@@ -248,13 +246,10 @@ _MOST_SEARCHED = 5
 """The places that a search of the whole store reads."""
 
 
-_ORDER = ("contradiction", "proposed", "doubtful", "new")
-
-
 class Waiting(NamedTuple):
     """A value that waits for a person."""
 
-    kind: str
+    kind: ItemKind
     at: datetime | None
     place: Place
     fact_id: str
@@ -339,7 +334,7 @@ class Recent:
         if self._sorted is None:
             found = [each for known in self._known.values() for each in known.waiting]
             found.sort(key=_at, reverse=True)
-            self._sorted = sorted(found, key=lambda each: _ORDER.index(each.kind))
+            self._sorted = sorted(found, key=lambda each: KINDS.index(each.kind))
         since = datetime.now(UTC) - self._span
         return [
             each

@@ -17,7 +17,7 @@ from factmem.ledger.entries import Entry, stored
 from factmem.ledger.history import FactChange, HistoryEntry, changes_of
 from factmem.ledger.ledger import Ledger
 from factmem.memory.listing import FactOrigin
-from factmem.memory.review import InboxItem, kind_of, proposed_item
+from factmem.memory.review import InboxItem, inbox_items
 from factmem.models._values import canonical
 from factmem.models.facts import AnyFact, FactSource, SingleFact, SourceKind
 from factmem.models.places import Place
@@ -177,13 +177,7 @@ class Reading:
         Proposals, and what models learnt since a time.
         """
         proposals = self._ledger.proposals((), self._now)
-        items = [proposed_item(self.place, each) for each in proposals]
-        disputed = {item.fact.id for item in items if item.is_ending}
-        for fact in self.facts:
-            kind = kind_of(fact, since)
-            if kind is not None and fact.id not in disputed:
-                at, source = fact.confirmed_at, fact.source
-                items.append(InboxItem(kind, self.place, fact, at, fact.actor, source))
+        items = inbox_items(self.place, proposals, self.facts, since)
         return [row for item in items for row in rows_of(self.place, [item.fact], item)]
 
     def with_proposals(self) -> list[Row]:

@@ -32,11 +32,14 @@ from factmem.providers.store import FactStore, fact_store
 __all__ = ["InboxItem", "MemoryReview"]
 
 
+ItemKind: TypeAlias = Literal["contradiction", "proposed", "doubtful", "new"]
+
+
 @dataclass(frozen=True, slots=True)
 class InboxItem(Displayed):
     """Something that a person may want to decide."""
 
-    kind: Literal["contradiction", "proposed", "doubtful", "new"]
+    kind: ItemKind
     """A proposal against a current value, another proposal, a current value that may not follow
     from its quote, or a current value that was learnt lately."""
     place: Place
@@ -81,7 +84,7 @@ def proposed_item(place: Place, given: Proposal) -> InboxItem:
     )
 
 
-def kind_of(fact: AnyFact, begin: datetime | None) -> Literal["doubtful", "new"] | None:
+def kind_of(fact: AnyFact, begin: datetime | None) -> ItemKind | None:
     """Return the kind of a current fact that nobody has confirmed; None if it needs no review."""
     source = fact.source
     is_by_model = source is not None and source.kind is SourceKind.ASSISTANT
@@ -94,8 +97,27 @@ def kind_of(fact: AnyFact, begin: datetime | None) -> Literal["doubtful", "new"]
     return "new" if begin is None or at is None or at >= begin else None
 
 
+def current_item(kind: ItemKind, place: Place, fact: AnyFact) -> InboxItem:
+    """Return the item of a current fact."""
+    return InboxItem(kind, place, fact, fact.confirmed_at, fact.actor, fact.source)
+
+
+def inbox_items(
+    place: Place, proposals: Iterable[Proposal], facts: Iterable[AnyFact], begin: datetime | None
+) -> list[InboxItem]:
+    """Return the items of a place: its proposals, then the current facts that need a review."""
+    found = [proposed_item(place, each) for each in proposals]
+    disputed = {item.fact.id for item in found if item.is_ending}
+    for fact in facts:
+        kind = kind_of(fact, begin)
+        if kind is not None and fact.id not in disputed:
+            found.append(current_item(kind, place, fact))
+    return found
+
+
 WEEK = timedelta(days=7)
-_ORDER = ("contradiction", "proposed", "doubtful", "new")
+KINDS: tuple[ItemKind, ...] = ("contradiction", "proposed", "doubtful", "new")
+"""The kinds of items, the most urgent first."""
 
 Reviewed: TypeAlias = AnyFact | PlacedFact | InboxItem
 """A fact, with or without its place."""
@@ -131,6 +153,11 @@ class MemoryReview:
     `correct` and `reject` are decisions of a person: what they leave is confirmed, and a model that
     says something else later only proposes it. Each returns the id of the change, for `undo`. No
     call to a model.
+
+    `StorageError` is raised if a place could not be read or written, `MemoryAccessError` by a
+    decision in a read-only view, and `ChangedError` by a decision about a fact that is neither
+    current nor proposed any more, or not as it was shown: `if_unchanged` is the item or the fact
+    that was shown, or its `version`, so that nobody decides what somebody else has decided since.
     """
 
     def __init__(
@@ -155,9 +182,6 @@ class MemoryReview:
                 Proposals and doubtful values stay in the inbox until they are decided.
             subjects: Only places of these subjects; all by default.
             limit: The maximum of items.
-
-        Raises:
-            StorageError: A place could not be read.
         """
         begin = self._time(since, "since")
 
@@ -166,7 +190,7 @@ class MemoryReview:
 
         found = [item for items in await self._each(read, subjects) for item in items]
         found.sort(key=lambda item: item.at.timestamp() if item.at else 0.0, reverse=True)
-        found.sort(key=lambda item: _ORDER.index(item.kind))
+        found.sort(key=lambda item: KINDS.index(item.kind))
         return found[:limit]
 
     async def _inbox_of(self, place: Place, begin: datetime | None) -> list[InboxItem]:
@@ -174,14 +198,7 @@ class MemoryReview:
         concepts = self._reader.concepts.values()
         proposals = await self._provider.proposals(subject, scope, concepts=concepts)
         facts = await self._provider.load_all(subject, scope, concepts=concepts)
-        found = [proposed_item(place, each) for each in proposals]
-        disputed = {item.fact.id for item in found if item.is_ending}
-        for fact in facts:
-            kind = kind_of(fact, begin)
-            if kind is not None and fact.id not in disputed:
-                at = fact.confirmed_at
-                found.append(InboxItem(kind, place, fact, at, fact.actor, fact.source))
-        return found
+        return inbox_items(place, proposals, facts, begin)
 
     async def accept(self, fact: Reviewed, *, if_unchanged: Reviewed | str | None = None) -> str:
         """Confirm a fact, and return the id of the change.
@@ -191,12 +208,7 @@ class MemoryReview:
 
         Args:
             fact: An item of the inbox, or a current fact, with or without its place.
-            if_unchanged: The item or the fact that was shown, or its `version`: what somebody
-                else has decided since is not decided again.
-
-        Raises:
-            ChangedError: It is neither current nor proposed any more, or not as it was shown.
-            MemoryAccessError: The view is read-only.
+            if_unchanged: What was shown.
         """
         made = _removed if _is_ending(fact) else _confirmed
         return await self._decide(fact, made(_fact_of(fact)), if_unchanged)
@@ -212,39 +224,29 @@ class MemoryReview:
         Args:
             fact: An item of the inbox, or a current fact.
             value: The right value; for a concept with many values one of them, or a list.
-            if_unchanged: See `accept`.
+            if_unchanged: What was shown.
 
         Raises:
             ValueError: The value does not fit the concept.
-            ChangedError: It is neither current nor proposed any more, or not as it was shown.
-            MemoryAccessError: The view is read-only.
         """
         old: Any = _fact_of(fact)
-        changed: dict[str, Any] = {"state": FactState.CONFIRMED, "source": None}
-        if isinstance(old, SingleFact):
-            new: Any = replace(old, value=value, timestamp=self._clock(), **changed)
-            gone = [each for each in _digests(old) if each not in _digests(new)]
-
-            def one(ledger: Ledger, now: str) -> Entry:
-                entry: Entry = {"at": now, "facts": [stored(new)]}
-                if ledger.is_wide(old.concept.keyword, now):  # it would be added to the others
-                    entry["retract"] = _retracted(old, gone, ledger, now)
-                return entry
-
-            return await self._decide(fact, one, if_unchanged)
-        values = value if isinstance(value, list | tuple) else [value]
-        new = replace(old, values=tuple(values), timestamp=self._clock(), **changed)
+        is_single, keyword = isinstance(old, SingleFact), old.concept.keyword
+        right: dict[str, Any] = {"value": value}
+        if not is_single:
+            right = {"values": tuple(value) if isinstance(value, list | tuple) else (value,)}
+        right |= {"state": FactState.CONFIRMED, "source": None, "timestamp": self._clock()}
+        new: Any = replace(old, **right)
         kept = set(_digests(new))
         gone = [each for each in _digests(old) if each not in kept]
-        return await self._decide(
-            fact,
-            lambda ledger, now: {
-                "at": now,
-                "facts": [stored(new)],
-                "retract": _retracted(old, gone, ledger, now),
-            },
-            if_unchanged,
-        )
+
+        def made(ledger: Ledger, now: str) -> Entry:
+            entry: Entry = {"at": now, "facts": [stored(new)]}
+            # One value replaces another, unless other programs gave the concept several.
+            if not is_single or ledger.is_wide(keyword, now):
+                entry["retract"] = _retracted(old, gone, ledger, now)
+            return entry
+
+        return await self._decide(fact, made, if_unchanged)
 
     async def reject(self, fact: Reviewed, *, if_unchanged: Reviewed | str | None = None) -> str:
         """Forget a fact, or reject a proposal, and return the id of the change.
@@ -255,11 +257,7 @@ class MemoryReview:
 
         Args:
             fact: An item of the inbox, or a current fact.
-            if_unchanged: See `accept`.
-
-        Raises:
-            ChangedError: It is neither current nor proposed any more, or not as it was shown.
-            MemoryAccessError: The view is read-only.
+            if_unchanged: What was shown.
         """
         made = _confirmed if _is_ending(fact) else _removed
         return await self._decide(fact, made(_fact_of(fact)), if_unchanged)
@@ -281,9 +279,6 @@ class MemoryReview:
             actor: Only changes of this actor.
             subjects: Only places of these subjects; all by default.
             limit: The maximum of changes.
-
-        Raises:
-            StorageError: A place could not be read.
         """
         begin, end = self._time(since, "since"), self._time(until, "until")
         concepts = {word: each for each in self._reader.concepts.values() for word in each.keywords}
@@ -311,9 +306,6 @@ class MemoryReview:
             then: The earlier time, or how long ago.
             now: The later time; the present by default.
             subjects: Only places of these subjects; all by default.
-
-        Raises:
-            StorageError: A place could not be read.
         """
         first, last = self._time(then, "then"), self._time(now, "now")
         concepts = self._reader.concepts.values()
@@ -340,19 +332,17 @@ class MemoryReview:
         Raises:
             ValueError: A later change rests on it, it changed nothing, or there is no such change
                 in the memory's places: purges and erasures cannot be undone, nor anything before.
-            MemoryAccessError: The view is read-only.
         """
         expect(change_id, str, "change_id", "undo(change.id)")
-        found: list[Place] = []
-        for place in await fact_store(self._provider).list_places():
-            if change_id.startswith(place_digits(place.identity)):
-                found.append(place)  # noqa: PERF401 - two places may share the digits
+        places = await fact_store(self._provider).list_places()
+        found = [each for each in places if change_id.startswith(place_digits(each.identity))]
         if not found:
             raise InputValueError(
                 f"No place of this memory has a change {change_id!r}: it has another spelling, or "
                 "its place was erased, which cannot be undone"
             )
-        return await self._amended(found[-1], undoing(found[-1].identity, change_id))
+        place = found[-1]  # two places may share the digits
+        return await self._amended(place, undoing(place.identity, change_id))
 
     async def _decide(
         self,
@@ -469,8 +459,7 @@ def _retracted(
 def _by_keyword(facts: Iterable[AnyFact]) -> dict[str, tuple[AnyFact, ...]]:
     found: dict[str, tuple[AnyFact, ...]] = {}
     for fact in facts:
-        keyword = fact.concept.keyword
-        found[keyword] = (*found.get(keyword, ()), fact)
+        found[fact.concept.keyword] = (*found.get(fact.concept.keyword, ()), fact)
     return found
 
 

@@ -25,20 +25,11 @@ class ReviewSync(Wraps[MemoryReview]):
         subjects: Iterable[MemorySubject] | None = None,
         limit: int | None = None,
     ) -> list[InboxItem]:
-        """Return what a person may want to decide, each once: contradictions first, then newest.
-
-        Raises:
-            StorageError: A place could not be read.
-        """
+        """Return what a person may want to decide, each once: contradictions first, then newest."""
         return self._portal.call(self._wrapped.inbox, since=since, subjects=subjects, limit=limit)
 
     def accept(self, fact: Reviewed, *, if_unchanged: Reviewed | str | None = None) -> str:
-        """Confirm a fact, and return the id of the change.
-
-        Raises:
-            ChangedError: It is neither current nor proposed any more, or not as it was shown.
-            MemoryAccessError: The view is read-only.
-        """
+        """Confirm a fact, and return the id of the change."""
         return self._portal.call(self._wrapped.accept, fact, if_unchanged=if_unchanged)
 
     def correct(
@@ -48,18 +39,11 @@ class ReviewSync(Wraps[MemoryReview]):
 
         Raises:
             ValueError: The value does not fit the concept.
-            ChangedError: It is neither current nor proposed any more, or not as it was shown.
-            MemoryAccessError: The view is read-only.
         """
         return self._portal.call(self._wrapped.correct, fact, value, if_unchanged=if_unchanged)
 
     def reject(self, fact: Reviewed, *, if_unchanged: Reviewed | str | None = None) -> str:
-        """Forget a fact, or reject a proposal, and return the id of the change.
-
-        Raises:
-            ChangedError: It is neither current nor proposed any more, or not as it was shown.
-            MemoryAccessError: The view is read-only.
-        """
+        """Forget a fact, or reject a proposal, and return the id of the change."""
         return self._portal.call(self._wrapped.reject, fact, if_unchanged=if_unchanged)
 
     def changes(
@@ -71,11 +55,7 @@ class ReviewSync(Wraps[MemoryReview]):
         subjects: Iterable[MemorySubject] | None = None,
         limit: int | None = None,
     ) -> list[FactChange]:
-        """Return what was added, replaced, confirmed, proposed and forgotten, newest first.
-
-        Raises:
-            StorageError: A place could not be read.
-        """
+        """Return what was added, replaced, confirmed, proposed and forgotten, newest first."""
         return self._portal.call(
             self._wrapped.changes,
             since=since,
@@ -92,11 +72,7 @@ class ReviewSync(Wraps[MemoryReview]):
         *,
         subjects: Iterable[MemorySubject] | None = None,
     ) -> list[FactDifference]:
-        """Return the concepts whose values or states differ between two times, place by place.
-
-        Raises:
-            StorageError: A place could not be read.
-        """
+        """Return the concepts whose values or states differ between two times, place by place."""
         return self._portal.call(self._wrapped.diff, then, now, subjects=subjects)
 
     def undo(self, change_id: str) -> str:
@@ -105,6 +81,5 @@ class ReviewSync(Wraps[MemoryReview]):
         Raises:
             ValueError: A later change rests on it, it changed nothing, or there is no such change
                 in the memory's places: purges and erasures cannot be undone, nor anything before.
-            MemoryAccessError: The view is read-only.
         """
         return self._portal.call(self._wrapped.undo, change_id)

@@ -27,36 +27,14 @@ from factmem.encryption.key import Key
 from factmem.errors import FactmemError
 from factmem.models.actors import acting
 
-GROUPS: dict[str, tuple[str, ...]] = {
-    "Read": ("show", "recall", "places", "stats", "browse"),
-    "Review": (
-        "inbox",
-        "accept",
-        "reject",
-        "correct",
-        "undo",
-        "review",
-        "log",
-        "diff",
-        "watch",
-        "history",
-        "why",
-    ),
-    "Change": ("set", "forget", "erase"),
-    "Change concepts": ("rename", "merge", "convert"),
-    "Measure": ("eval",),
-    "Move": ("import", "export", "sync", "mcp"),
-    "Maintain": (
-        "learn",
-        "doctor",
-        "verify",
-        "anchor",
-        "backup",
-        "restore",
-        "compact",
-        "salvage",
-        "keys",
-    ),
+GROUPS = {
+    "Read": "show recall places stats browse",
+    "Review": "inbox accept reject correct undo review log diff watch history why",
+    "Change": "set forget erase",
+    "Change concepts": "rename merge convert",
+    "Measure": "eval",
+    "Move": "import export sync mcp",
+    "Maintain": "learn doctor verify anchor backup restore compact salvage keys",
 }
 """The commands by what people want to do."""
 
@@ -143,7 +121,8 @@ class _Commands(TyperGroup):
         """List the commands in groups."""
         for title, names in GROUPS.items():
             with formatter.section(title):
-                rows = [(name, self.commands[name].get_short_help_str(1_000)) for name in names]
+                of_group = ((name, self.commands[name]) for name in names.split())
+                rows = [(name, each.get_short_help_str(1_000)) for name, each in of_group]
                 formatter.write_dl(rows)
 
     def invoke(self, ctx: Any) -> Any:

@@ -96,7 +96,6 @@ class Browser(App[None]):
         self._typing: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """Lay out the application."""
         with Horizontal():
             with Vertical(id="left"):
                 yield Input(placeholder="Find a place", id="filter")
@@ -263,7 +262,6 @@ class Browser(App[None]):
     # Keys, mouse, input.
 
     def on_tree_node_selected(self, event: PlacesTree.NodeSelected[Any]) -> None:
-        """Open a place."""
         node: TreeNode[Any] = event.node
         if isinstance(node.data, Place):
             with self.prevent(Input.Changed):
@@ -321,7 +319,6 @@ class Browser(App[None]):
             await self._change(chosen, page.row)
 
     def on_data_table_row_selected(self, _: FactTable.RowSelected) -> None:
-        """Open the page of a fact."""
         if (row := self.query_one(FactTable).row) is not None:
             self._open_page(row)
 
@@ -367,7 +364,6 @@ class Browser(App[None]):
             await self._change(what, row)
 
     async def action_inbox(self) -> None:
-        """Show the values that wait for a person."""
         try:
             await self._show_inbox()
         except _ERRORS as exc:
@@ -375,17 +371,14 @@ class Browser(App[None]):
         self.query_one(FactTable).focus()
 
     async def action_undo(self) -> None:
-        """Undo the last change of this session."""
         await self._do(self.session.undo_last())
 
     def action_sort(self) -> None:
-        """Change the order of the values."""
         self._order = (self._order + 1) % len(self._ORDERS)
         if self._question is None:
             self._show()
 
     async def action_reload(self) -> None:
-        """Reload the places and the open place."""
         try:
             await self._load_places()
         except _ERRORS as exc:

@@ -55,7 +55,6 @@ class EditDialog(Dialog[str | None]):
         self._row = row
 
     def compose(self) -> ComposeResult:
-        """Lay out the dialog."""
         title = f"{self._row.fact.concept.keyword} in {place_name(self._row.place)}"
         with Vertical():
             yield Static(Text(shown(title), "bold"))
@@ -65,7 +64,6 @@ class EditDialog(Dialog[str | None]):
                 yield Button("Cancel (Esc)", action="screen.dismiss(None)")
 
     def action_save(self) -> None:
-        """Close with the typed text."""
         _ = self.dismiss(self.query_one(TextArea).text)
 
 
@@ -82,7 +80,6 @@ class ConfirmDialog(Dialog[bool]):
         self._question = question
 
     def compose(self) -> ComposeResult:
-        """Lay out the dialog."""
         with Vertical():
             yield Static(Text(shown(self._question)))
             with Horizontal():
@@ -98,13 +95,11 @@ class FormerDialog(Dialog[Row | None]):
         self._rows = rows
 
     def compose(self) -> ComposeResult:
-        """Lay out the dialog."""
         with Vertical():
             yield Static("Enter restores a former value, Esc cancels")
             yield OptionList(*(Option(Text(shown(value_words([r.value])))) for r in self._rows))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Close with the selected value."""
         _ = self.dismiss(self._rows[event.option_index])
 
 
@@ -116,7 +111,6 @@ class NameDialog(Dialog[tuple[str, str] | None]):
         self._suggested = name
 
     def compose(self) -> ComposeResult:
-        """Lay out the dialog."""
         with Vertical():
             yield Static(
                 "Your name and, if you like, a reason. All changes of this session name them."
@@ -152,6 +146,5 @@ h          restore a former value             q    quit
 ? proposed   ! doubtful   + new   \N{CHECK MARK} confirmed by a person"""
 
     def compose(self) -> ComposeResult:
-        """Lay out the dialog."""
         with Vertical():
             yield Static(Text(self._KEYS))

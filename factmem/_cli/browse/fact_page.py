@@ -120,17 +120,14 @@ class FactPage(Screen[str | None]):
         self._text = page_text(row, origin)
 
     def compose(self) -> ComposeResult:
-        """Lay out the page."""
         with VerticalScroll(can_focus=True):
             yield Static(self._text)
         yield Footer()
 
     def action_choose(self, action: str) -> None:
-        """Close the page with an action as its result."""
         _ = self.dismiss(action or None)
 
     def show(self, row: Row, origin: FactOrigin | None) -> None:
-        """Show a new state of the value."""
         self.row = row
         self._text = page_text(row, origin)
         content: Any = self._text

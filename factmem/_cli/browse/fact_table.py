@@ -121,5 +121,4 @@ class FactTable(DataTable[Text]):
         return next(found, self.cursor_row)
 
     def on_resize(self) -> None:
-        """Adjust the columns to the new width."""
         self.show(self.shown, keep_cursor=True)

@@ -3,11 +3,11 @@
 Each page works without JavaScript. Facts and names are data: templates escape them, and the policy
 of the browser forbids scripts and styles of other origins and inside the page.
 
-The filters of the templates; everything that they insert is escaped. Form: what a visitor sent.
 Door: the address of the page, and the links that let people in.
 """
 
 import time
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass
@@ -56,10 +56,10 @@ def templates() -> Environment:
         "editable": editable,
         "name": place_name,
         "person": _person,
-        "raw": _raw,
+        "raw": escape,  # only characters of HTML: a form sends it back
         "time": time_words,
-        "url": _url,
-        "value": _value,
+        "url": lambda place: quote(place_name(place)),
+        "value": lambda value: value_words([value]),
         "values": value_words,
         "words": _words,
     }
@@ -76,14 +76,6 @@ def _person(place: Place) -> str:
     return " / ".join(place.subject.levels) or place.subject.name
 
 
-def _url(place: Place) -> str:
-    return quote(place_name(place))
-
-
-def _value(value: object) -> str:
-    return value_words([value])
-
-
 def _finalized(given: object) -> object:
     """Escape in texts what would turn or hide others: directions, tags, controls.
 
@@ -94,11 +86,6 @@ def _finalized(given: object) -> object:
     return given
 
 
-def _raw(given: object) -> Markup:
-    """Return what a form sends back: only characters of HTML are escaped."""
-    return escape(given)
-
-
 def _words(params: Mapping[str, object]) -> str:
     """Return the parameters of an address, without empty ones."""
     return urlencode({name: value for name, value in params.items() if value})
@@ -106,40 +93,23 @@ def _words(params: Mapping[str, object]) -> str:
 
 _MOST_BODY = 65_536
 
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """The fields of a form. Its text is never longer than 64 KiB."""
-
-    fields: dict[str, list[str]]
-
-    def __getitem__(self, name: str) -> str:
-        return self.fields.get(name, [""])[0]
+Form: TypeAlias = Mapping[str, str]
+"""What a visitor sent; absent fields are empty."""
 
 
 async def form_of(request: Request) -> Form:
+    """Return the form of a request, of at most 64 KiB."""
     body = b""
     async with aclosing(request.stream()) as chunks:
         async for chunk in chunks:
             body += chunk
             if len(body) > _MOST_BODY:
                 raise CommandError("The form is too long: a value may have 64 KiB")
-    text = body.decode(errors="replace")
-    return Form(parse_qs(text, keep_blank_values=True))
+    fields = parse_qs(body.decode(errors="replace"), keep_blank_values=True)
+    return defaultdict(str, {name: values[0] for name, values in fields.items()})
 
 
 _NOTICE = ("done", "change", "of", "by")
-
-
-def back_from(form: Form, done: str, change: str, signed: str) -> Response:
-    """Return to the page of a form, which says what was done."""
-    parts = urlsplit(form["back"])
-    path = parts.path if parts.path.startswith("/") and not parts.path.startswith("//") else "/"
-    query = {k: v for k, v in parse_qs(parts.query).items() if k not in _NOTICE}
-    notice = dict(zip(_NOTICE, (done, change, form["place"], signed), strict=True))
-    given = {**query, **notice}
-    end = f"#{form['next']}" if form["next"].isalnum() else ""
-    return RedirectResponse(f"{path}?{urlencode(given, doseq=True)}{end}", 303)
 
 
 HEADERS = {
@@ -432,7 +402,12 @@ class Pages:
         """Return to the page of a form, with a signed notice of what was done."""
         form: Form = request.state.form
         signed = self._tokens.form_token(f"{request.state.token} {done} {change} {form['place']}")
-        return back_from(form, done, change, signed)
+        parts = urlsplit(form["back"])
+        path = parts.path if parts.path.startswith("/") and not parts.path.startswith("//") else "/"
+        query = {k: v for k, v in parse_qs(parts.query).items() if k not in _NOTICE}
+        notice = dict(zip(_NOTICE, (done, change, form["place"], signed), strict=True))
+        end = f"#{form['next']}" if form["next"].isalnum() else ""
+        return RedirectResponse(f"{path}?{urlencode({**query, **notice}, doseq=True)}{end}", 303)
 
     async def _notice(self, request: Request) -> str | None:
         """Return what the last form has done, in words; None if this session did not do it.

@@ -41,7 +41,7 @@ from crewai.memory.utils import join_scope_paths
 from pydantic import PrivateAttr, SerializationInfo, model_serializer
 
 from factmem.detection.report import DetectionReport
-from factmem.errors import ChatModelError, ExtractionError
+from factmem.errors import ChatModelError, ExtractionError, InputValueError
 from factmem.ledger.resolution import PlacedFact
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import UNREACHABLE, MemoryRuns, Who
@@ -61,7 +61,7 @@ _NOTES = "notes"
 """The concept of texts that were saved verbatim; that of a category is `notes-<category>`."""
 
 CATEGORIES = "categories"
-"""The metadata of a note with several categories."""
+"""The metadata of a note with categories, the first of which is in its concept too."""
 
 _MANY = 1_000_000
 
@@ -480,7 +480,7 @@ class FactmemMemory(Memory):
 
         Raises:
             StorageError: A place could not be read or written.
-            ChatModelError: The memory's model failed. The text is kept, to be learnt later.
+            ChatModelError: The memory's model failed. The text is kept, to be learnt later, at `/`.
         """
         if self.read_only:
             return None
@@ -550,9 +550,8 @@ class FactmemMemory(Memory):
             self._runs.on_report(report)
             return [self._paths.record(each) for each in (*report.saved, *report.confirmed)]
         concept = lesson_concept() if is_lesson else note_concept(categories)
-        marks: dict[str, Any] = {CATEGORIES: categories} if len(categories or ()) > 1 else {}
         options: dict[str, Any] = {} if importance is None else {"importance": importance}
-        options |= {"source": by_model, "metadata": {**(metadata or {}), **marks}}
+        options |= {"source": by_model, "metadata": {**(metadata or {}), **_marks(categories)}}
         words = (each.strip() for each in texts)
         facts = [MultipleFacts(concept, [text], **options) for text in words if text]
         scope = self._paths.scope(path, private=private, source=source)
@@ -569,18 +568,23 @@ class FactmemMemory(Memory):
         metadata: dict[str, Any] | None = None,
         importance: float | None = None,
     ) -> MemoryRecord:
-        """Change the value, metadata or importance of a record. The old value stays in its history.
+        """Change the value, categories, metadata or importance of a record, but not its path.
+
+        The old value stays in its history.
 
         Raises:
-            ValueError: The record does not exist, or no change was passed.
+            ValueError: The record does not exist, or is to get another path.
         """
 
         async def changed(view: AgentMemory) -> PlacedFact[Any] | None:
             placed = await view.contents.get(record_id)
             if placed is None or self.read_only:
                 return placed
-            marks = {k: v for k, v in placed.fact.metadata.items() if k == CATEGORIES}
-            new = None if metadata is None else {**metadata, **marks}
+            if scope is not None and scope != self._paths.record(placed).scope:
+                raise InputValueError("A record keeps its path: remember its text there")
+            before = dict(placed.fact.metadata)
+            named = before.pop(CATEGORIES, None) if categories is None else categories
+            new = {**(before if metadata is None else metadata), **_marks(named)}
             given: dict[str, Any] = {"metadata": new, "importance": importance}
             is_single = placed.fact.concept.fact_type is FactType.SINGLE
             if content is not None:
@@ -592,6 +596,10 @@ class FactmemMemory(Memory):
         if placed is None:
             raise ValueError("No current fact has this record_id")
         return self._paths.record(placed)
+
+
+def _marks(categories: list[str] | None) -> dict[str, Any]:
+    return {CATEGORIES: categories} if categories else {}
 
 
 def lesson_concept() -> Concept[str, MultipleFacts[str]]:

@@ -180,7 +180,7 @@ class FactmemStore(BaseStore):
     """
 
     supports_ttl = True
-    __slots__ = ("_fields", "_memory", "_portal", "_scope", "_store", "ttl_config")
+    __slots__ = ("_fields", "_memory", "_portal", "_scope", "_store", "index_config", "ttl_config")
 
     def __init__(
         self,
@@ -199,6 +199,7 @@ class FactmemStore(BaseStore):
         self._portal = portal
         self._fields = FieldVectors(index) if index else None
         self.ttl_config: TTLConfig | None = ttl
+        self.index_config: IndexConfig | None = index
 
     @staticmethod
     def subject(namespace: Namespace) -> MemorySubject:

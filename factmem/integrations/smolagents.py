@@ -36,6 +36,7 @@ from smolagents.models import MessageRole
 from smolagents.monitoring import Timing, TokenUsage
 from typing_extensions import Unpack
 
+from factmem.errors import InputValueError
 from factmem.integrations._placement import checked_placement, said_earlier
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import MemoryRuns, Placement, RunOptions
@@ -283,8 +284,14 @@ def load_steps(agent: MultiStepAgent, path: str | os.PathLike[str]) -> None:
 
     It reads files of `save_steps`, and smolagents' own `json.dump(agent.memory.get_full_steps(),
     file)`, whose images are lost. The variables of a `CodeAgent`'s Python are not in the file.
+
+    Raises:
+        ValueError: The file has no steps of a run.
     """
-    restored: Any = parse_steps(json.loads(Path(path).read_text()))
+    try:
+        restored: Any = parse_steps(json.loads(Path(path).read_text()))
+    except (AttributeError, LookupError, TypeError, ValueError):
+        raise InputValueError("The file has no steps of a run: save_steps(agent, path)") from None
     agent.memory.steps = restored
 
 
@@ -388,8 +395,6 @@ def _of_smolagents(step: Mapping[str, Any]) -> dict[str, Any]:
     }
     if "plan" in step:
         return {"kind": "plan", "plan": step["plan"], **given}
-    if "step_number" not in step:
-        raise ValueError("The file must contain steps of a run: save_steps(agent, path)")
     calls = [(each["function"], each["id"]) for each in step.get("tool_calls") or ()]
     return given | {
         "kind": "action",

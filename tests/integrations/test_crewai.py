@@ -359,6 +359,21 @@ def test_paths_of_others_are_out_of_reach() -> None:
     assert contents(of("alice").list_records()) == ["Ship on Friday"]
 
 
+def test_the_categories_of_a_note_change_and_its_path_does_not() -> None:
+    """CrewAI's `update` takes both; a change that is ignored looks like one that was made."""
+    mine = FactmemMemory.of(memory(), user="alice")
+    note = mine.remember("Tea at four", scope="/team", categories=["times"], metadata={"by": "x"})
+    assert note
+
+    assert mine.update(note.id, categories=["tea", "rules"]).categories == ["tea", "rules"]
+    assert mine.update(note.id, scope="/team", importance=0.9).metadata == {"by": "x"}
+    assert contents(mine.recall("tea", categories=["rules"])) == ["Tea at four"]
+    assert mine.recall("tea", categories=["times"]) == []
+    assert mine.update(note.id, metadata={"by": "y"}).categories == ["tea", "rules"]
+    with pytest.raises(ValueError, match="keeps its path"):
+        mine.update(note.id, scope="/other")
+
+
 def test_a_private_note_is_for_its_source() -> None:
     mine = FactmemMemory.of(memory(FISH), user="alice")
     record = mine.remember("The door code is 12", source="guard", private=True)

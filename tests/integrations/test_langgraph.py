@@ -218,6 +218,7 @@ async def test_an_index_scores_by_the_best_field_as_langgraphs_own_store_does() 
 async def test_an_index_embeds_a_field_once_and_keeps_namespaces_apart() -> None:
     letters = Letters()
     store = FactmemStore(AgentMemory(InMemoryProvider()), index=index(letters, "text"))
+    assert store.index_config == index(letters, "text")  # as LangGraph's own store has it
     await store.aput(("alice",), "a", {"text": "aaa"})
     await store.aput(("alice",), "hidden", {"text": "bbb"}, index=False)
     await store.aput(("bob",), "b", {"text": "ccc"})

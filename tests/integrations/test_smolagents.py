@@ -349,6 +349,7 @@ def test_steps_of_smolagents_own_json_are_loaded(
 
     assert shown(again) == shown(watched)
     assert count_errors(again.memory.steps) == count_errors(watched.memory.steps)
-    (tmp_path / "no.json").write_text('[{"a": 1}]')
-    with pytest.raises(ValueError, match="save_steps"):
-        load_steps(again, tmp_path / "no.json")
+    for other in (b'[{"a": 1}]', b'{"a": 1}', b"[1]", b'[{"kind": "plan"}]', b"[", b"\xff"):
+        (tmp_path / "no.json").write_bytes(other)
+        with pytest.raises(ValueError, match="save_steps"):
+            load_steps(again, tmp_path / "no.json")

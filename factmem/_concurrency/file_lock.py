@@ -151,11 +151,7 @@ class FileLock:
 
     @contextmanager
     def turn(self, lock: "threading.RLock", timeout: float | None = None) -> Generator[None]:
-        """Hold another lock of this process, waiting no longer than for this one.
-
-        Raises:
-            StoreBusyError: Another thread held it for too long.
-        """
+        """Hold another lock of this process, waiting no longer than for this one."""
         seconds = self._timeout if timeout is None else timeout
         if not lock.acquire(timeout=seconds):
             raise self._busy(seconds)

@@ -61,8 +61,6 @@ def paused_collection(count: int) -> AbstractContextManager[None]:
     """Return a context in which the garbage collector does not start by itself.
 
     Use it only for work of bounded length: nothing in the process is collected meanwhile.
-
-    Args:
-        count: The approximate number of facts or keywords. For few there is no pause.
+    There is no pause for a small `count` of facts or keywords.
     """
     return _pause if count >= _MANY else nullcontext()

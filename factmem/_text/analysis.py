@@ -116,9 +116,6 @@ def function_words(asked: Iterable[str]) -> frozenset[str]:
 
     It is the language with the most of them: "son" is Spanish for "are" and "die" a German article,
     and both are nouns or verbs in an English question. Without any, it is English.
-
-    Args:
-        asked: The words of the question.
     """
     found = FUNCTION_WORDS.intersection(asked)
     return max(_BY_LANGUAGE, key=lambda known: len(known & found)) if found else found
@@ -213,9 +210,6 @@ def snowball_stem(word: str) -> str:
     Latin letters are stemmed as English, and Cyrillic, Arabic, Greek and Devanagari as the language
     with the most readers. Needs the package `snowballstemmer`, which the extra `recall` installs.
     Thread-safe.
-
-    Raises:
-        MissingExtraError: The package is not installed.
     """
     script = _STEMMED.match(word)
     return word if script is None else _stemmers().of(str(script.lastgroup)).stemWord(word)
@@ -245,12 +239,7 @@ def default_stem() -> Stem:
 
 
 def words(text: str, *, stem: Stem | None = None) -> list[Word]:
-    """Split a text into words, in order, including repetitions.
-
-    Args:
-        text: Any text, in any mixture of scripts.
-        stem: The stemmer of English words; `default_stem()` by default. Stop words are not stemmed.
-    """
+    """Split a text into words, in order, including repetitions."""
     stem = stem or default_stem()
     if not text.isascii():
         if len(text) > _CHUNK or not unicodedata.is_normalized("NFKC", text):

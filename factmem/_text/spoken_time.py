@@ -276,12 +276,7 @@ _PREPOSITION = re.compile(
 
 
 def spoken_times(text: str, on: date) -> list[SpokenTime]:
-    """Return the times that a text names, in their order.
-
-    Args:
-        text: The text.
-        on: The day on which it was written, or a question asked.
-    """
+    """Return the times that a text names, in their order."""
     plain = rest = normalized("NFKC", text[:20_000])
     found: list[SpokenTime] = []
     for pattern, meanings in _READERS:

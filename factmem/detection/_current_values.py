@@ -218,13 +218,6 @@ def offered_concepts(
     All declared concepts are shown. Known concepts and values are shown within the budget: first
     those that share words with the messages, then the most recent ones. The keywords of further
     known concepts are listed, within a budget of their own.
-
-    Args:
-        declared: The concepts that the application declared.
-        found: The current facts.
-        about: The text of the messages.
-        zone: The time zone of the conversation's days.
-        with_place: Whether facts can be in several places.
     """
     wanted = stems(about)
     newest = sorted(found, key=lambda each: each.heard_at, reverse=True)

@@ -110,13 +110,7 @@ def _words(text: str) -> set[str]:
 
 
 class EarlierStatements:
-    """The statements of some messages in the histories of places.
-
-    Args:
-        entries: The entries of each place.
-        digests: The digests of the messages that are read.
-        first: The number of the first message that is read; earlier ones are others.
-    """
+    """The statements of some messages, those from `first` on, in the histories of places."""
 
     def __init__(
         self, entries: Mapping[Identity, Iterable[Entry]], digests: Iterable[str], first: int

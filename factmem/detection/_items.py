@@ -78,11 +78,7 @@ class Item:
 
 
 def as_item(raw: JsonValue) -> Item:
-    """Return an item of an answer.
-
-    Raises:
-        Refusal: It is not an object, or its action is unknown.
-    """
+    """Return an item of an answer."""
     fields = named(raw)
     if fields is None:
         raise Refusal(RejectionReason.MALFORMED, "it is not an object")

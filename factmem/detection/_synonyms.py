@@ -119,11 +119,6 @@ class KeywordSynonyms:
         """Return the made-up concepts that mean a known one, or an earlier made-up one.
 
         If the embedder fails or takes more than ten seconds, it returns none and logs a warning.
-
-        Args:
-            new: The concepts that a model made up, in order.
-            known: The concepts that it could have used.
-            places: The places of the detection, for the events.
         """
         known = known[:_MOST_KNOWN]
         if not new or len(new) + len(known) < 2:

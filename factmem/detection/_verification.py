@@ -54,12 +54,6 @@ async def verified(
     One call for 40 statements, those with near quotes first. What the answer leaves out is a
     proposal. An instruction that is not proved by its quote stays a proposal in any case.
 
-    Args:
-        read: The items.
-        new: The positions of the candidates to check.
-        transcript: The chat.
-        chat_model: The model to ask.
-
     Raises:
         ChatModelError: The model's endpoint failed.
         ExtractionError: The model's answer could not be used.

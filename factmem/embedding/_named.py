@@ -21,11 +21,7 @@ EMBEDDERS: dict[str, Callable[[str], Embedder]] = {
 
 
 def named_embedder(name: str) -> Embedder:
-    """Return the embedder of a name such as `ollama:nomic-embed-text`.
-
-    Raises:
-        ValueError: There is no such provider, or no model is named.
-    """
+    """Return the embedder of a name such as `ollama:nomic-embed-text`."""
     provider, _, model = name.partition(":")
     make = EMBEDDERS.get(provider)
     if make is None or not model:

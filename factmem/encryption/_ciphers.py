@@ -11,11 +11,7 @@ TAG_BYTES = 16
 
 
 def canonical_base64(text: bytes) -> bytes:
-    """Decode `text`, which must be the canonical encoding of its bytes.
-
-    Raises:
-        ValueError: It is not base64, or not the canonical encoding.
-    """
+    """Decode `text`, which must be the canonical encoding of its bytes."""
     data = binascii.a2b_base64(text, strict_mode=True)
     # The strict parser rejects all else but unused bits in the last four characters and missing
     # padding. Encoding only the end again avoids a second pass over the text.
@@ -42,11 +38,7 @@ class Aead:
         return self._cipher.encrypt(nonce, data, aad)
 
     def open(self, nonce: bytes, sealed: bytes | memoryview, aad: bytes | None) -> bytes:
-        """Return the decrypted bytes.
-
-        Raises:
-            ValueError: It does not verify.
-        """
+        """Return the decrypted bytes."""
         try:
             return self._cipher.decrypt(nonce, sealed, aad)
         except self._invalid:

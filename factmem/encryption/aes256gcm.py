@@ -128,11 +128,7 @@ class Aes256GCMEncryptor:
 
 
 def checked_encryption(encryption: Encryption) -> Encryption:
-    """Return `encryption` if it has the methods of one.
-
-    Raises:
-        TypeError: It has not, such as a key or a class.
-    """
+    """Return `encryption` if it has the methods of one."""
     expect_methods(
         encryption, ("wrap", "unwrap"), "encryption", "EncryptedStorage(Aes256GCMEncryptor(key))"
     )
@@ -140,12 +136,7 @@ def checked_encryption(encryption: Encryption) -> Encryption:
 
 
 def encryption_of(key: Key | str | Encryption) -> Encryption:
-    """Return an encryption unchanged, or an encryption with a key.
-
-    Raises:
-        TypeError: It is neither a key nor an encryption.
-        ValueError: It is a string that is not a key.
-    """
+    """Return an encryption unchanged, or an encryption with a key."""
     if isinstance(key, Key | str):
         return Aes256GCMEncryptor(key)
     return checked_encryption(key)

@@ -26,7 +26,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Annotated, Generic, get_args, get_origin
+from typing import Annotated, Any, Generic, get_args, get_origin
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
@@ -625,14 +625,14 @@ class _BeyondStrictError(ValueError):
     """A schema is outside the strict subset."""
 
 
-def strict_schema(schema: dict[str, JsonValue]) -> dict[str, JsonValue] | None:
-    """Convert `schema`, whose root is an object, to the strict subset; None if it cannot be."""
-    definitions = _mapping_strict_schema(schema.get("$defs", {}))
+def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Convert a schema, whose root is an object, to the strict subset; None if it cannot be."""
+    definitions: Mapping[str, Any] = schema.get("$defs", {})
     try:
-        root = _strict_strict_schema(schema, definitions, ())
+        root = _in_subset(schema, definitions, ())
         if definitions:
             root["$defs"] = {
-                name: _strict_strict_schema(definition, definitions, (f"#/$defs/{name}",))
+                name: _in_subset(definition, definitions, (f"#/$defs/{name}",))
                 for name, definition in definitions.items()
             }
     except _BeyondStrictError:
@@ -640,21 +640,26 @@ def strict_schema(schema: dict[str, JsonValue]) -> dict[str, JsonValue] | None:
     return root
 
 
-def _strict_strict_schema(
-    schema: JsonValue, definitions: Mapping[str, JsonValue], open_references: tuple[str, ...]
-) -> dict[str, JsonValue]:
-    schema = _mapping_strict_schema(schema)
-    if _BEYOND & schema.keys():
+def _in_subset(
+    schema: Any, definitions: Mapping[str, Any], open_references: tuple[str, ...]
+) -> dict[str, Any]:
+    if not isinstance(schema, dict) or _BEYOND & schema.keys():
         raise _BeyondStrictError
+    strict: dict[str, Any] = {key: value for key, value in schema.items() if key in _KEPT}
     if (reference := schema.get("$ref")) is not None:
-        return _strict_reference(str(reference), schema, definitions, open_references)
+        # A bare reference is kept. One with a description is replaced by its definition.
+        name = str(reference).removeprefix("#/$defs/")
+        if not strict:
+            return {"$ref": reference}
+        if reference in open_references or name not in definitions:
+            raise _BeyondStrictError
+        return _in_subset(definitions[name], definitions, (*open_references, reference)) | strict
 
-    def inner(value: JsonValue) -> dict[str, JsonValue]:
-        return _strict_strict_schema(value, definitions, open_references)
+    def inner(value: Any) -> dict[str, Any]:
+        return _in_subset(value, definitions, open_references)
 
-    strict = {key: value for key, value in schema.items() if key in _KEPT}
     if (choices := schema.get("anyOf", schema.get("oneOf"))) is not None:
-        strict["anyOf"] = [inner(choice) for choice in _sequence(choices)]
+        strict["anyOf"] = [inner(choice) for choice in choices]
         return strict
     if "allOf" in schema or "type" not in schema:
         raise _BeyondStrictError
@@ -668,39 +673,7 @@ def _strict_strict_schema(
     if schema["type"] == "object":
         if "properties" not in schema or schema.get("additionalProperties", False) is not False:
             raise _BeyondStrictError
-        properties = _mapping_strict_schema(schema["properties"])
-        strict["properties"] = {name: inner(value) for name, value in properties.items()}
-        strict["required"] = list(properties)
+        properties = {name: inner(value) for name, value in schema["properties"].items()}
+        strict |= {"properties": properties, "required": [*properties]}
         strict["additionalProperties"] = False
     return strict
-
-
-def _strict_reference(
-    reference: str,
-    schema: Mapping[str, JsonValue],
-    definitions: Mapping[str, JsonValue],
-    open_references: tuple[str, ...],
-) -> dict[str, JsonValue]:
-    """Keep a bare reference; inline its definition if the reference has a description."""
-    beside = {key: value for key, value in schema.items() if key in _KEPT}
-    if not beside:
-        return {"$ref": reference}
-    name = reference.removeprefix("#/$defs/")
-    if reference in open_references or name not in definitions:
-        raise _BeyondStrictError
-    return (
-        _strict_strict_schema(definitions[name], definitions, (*open_references, reference))
-        | beside
-    )
-
-
-def _mapping_strict_schema(value: JsonValue) -> dict[str, JsonValue]:
-    if not isinstance(value, dict):
-        raise _BeyondStrictError
-    return value
-
-
-def _sequence(value: JsonValue) -> list[JsonValue]:
-    if not isinstance(value, list):
-        raise _BeyondStrictError
-    return value

@@ -101,12 +101,6 @@ EXAMPLES: dict[str, tuple[str, str]] = {
 """Two examples for each command; the store comes from FACTMEM_STORE."""
 
 
-def examples_of(name: str) -> str:
-    """Return the examples of a command for the end of its help."""
-    # \b keeps the lines of a paragraph.
-    return "\b\nExamples:\n" + "\n".join(f"  factmem {each}" for each in EXAMPLES[name])
-
-
 Work: TypeAlias = Callable[..., Any]
 
 
@@ -262,7 +256,9 @@ def command(
 
         call.__doc__ = work.__doc__
         arguments = [each for each in own.values() if each.name not in {"store", "key"}]
-        epilog = examples_of(_PREFIXES.get(id(group), "") + chosen)
+        examples = EXAMPLES[_PREFIXES.get(id(group), "") + chosen]
+        # \b keeps the lines of a paragraph.
+        epilog = "\b\nExamples:\n" + "\n".join(f"  factmem {each}" for each in examples)
         group.command(chosen, epilog=epilog)(with_options(*arguments, *added)(call))
         return work
 

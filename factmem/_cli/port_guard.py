@@ -115,16 +115,13 @@ class PortGuard:
         except UnicodeDecodeError:
             return None
         if headers:
-            return headers[0][len("Bearer ") :] if _is_bearer(headers) else None
+            is_bearer = len(headers) == 1 and headers[0].lower().startswith("bearer ")
+            return headers[0][len("Bearer ") :] if is_bearer else None
         if self._entrance is not None and scope.get("path") == self._entrance:
             tokens = query.get("token", [])
         else:
             tokens = [] if self._cookie is None else _cookies(cookies, self._cookie)
         return tokens[0] if len(tokens) == 1 else None
-
-
-def _is_bearer(headers: list[str]) -> bool:
-    return len(headers) == 1 and headers[0].lower().startswith("bearer ")
 
 
 def _cookies(headers: list[str], name: str) -> list[str]:

@@ -15,7 +15,6 @@ from factmem.agent.context import (
     AgentResult,
     AgentTool,
     FeatureError,
-    StepHook,
 )
 from factmem.agent.nodes import Strategy, node_llm_request
 from factmem.agent.tools import ToolFunction, tools_by_name
@@ -209,9 +208,10 @@ class Agent:
         history = [] if messages is None else list(checked_messages(messages))
         if conversation is not None:
             checked_text(conversation, "conversation")
-        has_instructions = any(map(_is_own_instruction, history[:1]))
-        for message in history:
-            is_instruction(message)  # raises for values that are not messages
+        are_instructions = [*map(is_instruction, history)]  # raises for values that are no messages
+        is_own = bool(history) and history[0].get("name") not in OWN_MESSAGES
+        has_instructions = is_own and are_instructions[0]
+        hooks: list[Any] = [getattr(each, "after_step", None) for each in self._features]
         if self._system_prompt and not has_instructions:
             history.insert(0, {"role": "system", "content": self._system_prompt})
         return AgentContext(
@@ -224,15 +224,5 @@ class Agent:
             scopes=chosen,
             conversation=conversation,
             is_continued=messages is not None,
-            after_step=_step_hooks(self._features),
+            after_step=[each for each in hooks if each is not None],
         )
-
-
-def _is_own_instruction(message: Message) -> bool:
-    """Return whether a message is an instruction of the application, not of factmem."""
-    return is_instruction(message) and message.get("name") not in OWN_MESSAGES
-
-
-def _step_hooks(features: Iterable[AgentFeature]) -> list[StepHook]:
-    found: list[Any] = [getattr(each, "after_step", None) for each in features]
-    return [each for each in found if each is not None]

@@ -28,7 +28,7 @@ from factmem.models.recall_filter import RecallFilter
 from factmem.prompt.memory_message import MemoryMessage, Quoted
 from factmem.providers.store import FactStore, fact_store
 from factmem.recall._place_cache import IndexCache
-from factmem.recall.match import Match, RecallQuery, RecallReport, RecallResult, checked_question
+from factmem.recall.match import RecallQuery, RecallReport, RecallResult, checked_question
 
 _BEST = 3
 """The matches whose concepts get further values."""
@@ -139,7 +139,9 @@ async def _search_everywhere(
         # Without the cached indexes: one for each batch of a large store would push out all others.
         found = await parts.searching(IndexCache()).recall(batch, [query], operation)
         best = RecallResult(
-            nlargest(query.limit, [*best, *found], key=_relevance),
+            nlargest(
+                query.limit, [*best, *found], key=lambda match: (match.relevance, match.score)
+            ),
             is_semantic=best.is_semantic or found.is_semantic,
             failures=[*best.failures, *found.failures][:_MOST_NAMED],
             unreadable=[*best.unreadable, *found.unreadable][:_MOST_NAMED],
@@ -254,7 +256,3 @@ def _batches(places: Iterable[Place]) -> Iterator[list[Place]]:
 
 def _entity(place: Place) -> tuple[str, ...]:
     return place.subject.levels
-
-
-def _relevance(match: Match) -> tuple[float, float]:
-    return match.relevance, match.score

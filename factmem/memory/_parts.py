@@ -99,9 +99,9 @@ class MemorySettings:
         self.message: MemoryMessage = MemoryMessage(subjects, form)
         self.zone: tzinfo = form.zone if isinstance(form.zone, tzinfo) else UTC
         """The time zone in which days are shown, and "tomorrow" is understood."""
-        self.clock: TimeProvider = _in_zone(
-            expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)"), self.zone
-        )
+        expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)")
+        is_local = self.zone is not UTC
+        self.clock: TimeProvider = (lambda: clock().astimezone(self.zone)) if is_local else clock
         example = "recall_settings=RecallSettings(half_life=timedelta(days=90))"
         self.recall: RecallSettings = expect(
             recall_settings, RecallSettings, "recall_settings", example
@@ -117,10 +117,6 @@ class MemorySettings:
         """The subjects and scopes that have facts, if none of the memory's has any."""
         self.told: set[str] = set()
         """The keywords whose concepts the store was told."""
-
-
-def _in_zone(clock: TimeProvider, zone: tzinfo) -> TimeProvider:
-    return clock if zone is UTC else lambda: clock().astimezone(zone)
 
 
 def _synonyms(embedder: Embedder | None, events: MemoryEvents) -> "KeywordSynonyms | None":

@@ -87,18 +87,6 @@ def _not_blank(text: str) -> str:
     return text
 
 
-def _number(given: object) -> object:
-    return 5 if given is None or given == "" else given
-
-
-def _or_empty(given: object) -> object:
-    return "" if given is None else given
-
-
-def _or_false(given: object) -> object:
-    return False if given is None or given == "" else given
-
-
 def _one_day(given: object) -> object:
     """Convert a time to its day, and None to an empty string."""
     if given is None or given == "":
@@ -127,6 +115,11 @@ def _not_too_large(value: JsonValue) -> JsonValue:
     return value
 
 
+def _else(default: object) -> BeforeValidator:
+    """Return a validator that converts None, and an empty string, to a default."""
+    return BeforeValidator(lambda given: default if given is None or given == "" else given)
+
+
 _Text = Annotated[str, BeforeValidator(_one)]
 _Period = Annotated[str, BeforeValidator(_period)]
 
@@ -149,7 +142,7 @@ class RecallArguments(_Arguments):
     query: Annotated[_Text, AfterValidator(_not_blank)] = Field(
         description="What to look for, in a few words."
     )
-    limit: Annotated[float, BeforeValidator(_number)] = Field(
+    limit: Annotated[float, _else(5)] = Field(
         5, allow_inf_nan=False, description="How many at most."
     )
     concepts: Annotated[list[str], BeforeValidator(_names)] = Field(
@@ -187,10 +180,10 @@ class SaveArguments(_Arguments):
         description="A short keyword, such as ide-theme; a known one if it fits."
     )
     value: _Value = Field(description="The value, in a few words.")
-    about: Annotated[_Text, BeforeValidator(_or_empty)] = Field(
+    about: Annotated[_Text, _else("")] = Field(
         "", description="What the concept means, if it is new."
     )
-    add: Annotated[bool, BeforeValidator(_or_false)] = Field(
+    add: Annotated[bool, _else(False)] = Field(
         False, description="True to add one value to several; else the value replaces the old one."
     )
     since: _Period = Field("", description="From when it holds, if not now: 2027-03.")

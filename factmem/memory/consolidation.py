@@ -208,16 +208,11 @@ def merging(merges: Sequence[Merge], done: list[Merge]) -> Amendment:
         done[:] = [
             replace(merge, change=recorded[merge.id])
             for merge in merges
-            if merge.id in recorded and _holds(merge, ledger, now)
+            if merge.id in recorded and canonical(merge.kept) in ledger.items(merge.keyword, now)
         ]
         return made
 
     return change
-
-
-def _holds(merge: Merge, ledger: Ledger, now: str) -> bool:
-    """Return whether the kept value of a merge is current."""
-    return canonical(merge.kept) in ledger.items(merge.keyword, now)
 
 
 def _merged(merge: Merge, ledger: Ledger, now: str) -> Entry | None:
@@ -388,7 +383,7 @@ def _values(concept: Concept[Any, Any], facts: Iterable[Any]) -> list[JsonValue]
     """Return the values of facts as plain JSON, sorted by spelling."""
     plain = [concept.codec.dump(value, concept.keyword) for fact in facts for value in fact.values]
     unique = {canonical(value): value for value in plain}
-    return sorted(unique.values(), key=_spelling)
+    return sorted(unique.values(), key=lambda value: folded(str(value)))
 
 
 def _batches(values: Sequence[JsonValue]) -> Iterator[Sequence[JsonValue]]:
@@ -398,10 +393,6 @@ def _batches(values: Sequence[JsonValue]) -> Iterator[Sequence[JsonValue]]:
     size = ceil(len(values) / ceil(len(values) / MAX_VALUES))
     for start in range(0, len(values), size):
         yield values[start : start + size]
-
-
-def _spelling(value: JsonValue) -> str:
-    return folded(str(value))
 
 
 def _by_place(merges: Iterable[Merge]) -> list[list[Merge]]:

@@ -161,7 +161,7 @@ class MemoryRuns(Generic[C]):
             _ = memory.store  # raises for a provider that keeps none
         stored = "conversations=True"
         run = "auto_detect=True alone: stored chats are learnt by a worker, by the memory's options"
-        _check_effects(
+        for option, is_idle, needed in (
             ("learn=False", not learn and not conversations, stored),
             ("history_tokens", history_tokens is not None and not conversations, stored),
             ("learn=False", not learn and auto_detect, "auto_detect=False"),
@@ -169,7 +169,9 @@ class MemoryRuns(Generic[C]):
             ("on_report", on_report is not None and not at_once, run),
             ("save=True", save and not tools, "tools=True"),
             ("prefix", prefix != PREFIX and not tools, "tools=True"),
-        )
+        ):
+            if is_idle:
+                raise InputValueError(f"{option} has no effect without {needed}")
         self._history_tokens = _HISTORY_TOKENS
         if history_tokens is not None:
             self._history_tokens = expect_within(
@@ -182,7 +184,7 @@ class MemoryRuns(Generic[C]):
             expect_function(on_report, "on_report", "on_report=reports.append")
         if on_failure is not None and on_failure != "raise":
             expect_function(on_failure, "on_failure", "on_failure=failures.append or 'raise'")
-        self.on_report: Callable[[DetectionReport], None] = on_report or _ignore
+        self.on_report: Callable[[DetectionReport], None] = on_report or (lambda _: None)
         """Called with the report of each detection."""
         listener = on_failure or _log_failure
         self.on_failure: Callable[[Exception], None] = _raise if listener == "raise" else listener
@@ -371,17 +373,6 @@ class MemoryRuns(Generic[C]):
         except (FactmemError, OSError) as exc:
             self.on_failure(exc)
             return None
-
-
-def _check_effects(*options: tuple[str, bool, str]) -> None:
-    """Raise for an option that has no effect without another one."""
-    for option, is_idle, needed in options:
-        if is_idle:
-            raise InputValueError(f"{option} has no effect without {needed}")
-
-
-def _ignore(report: DetectionReport) -> None:
-    """Do nothing; the default of `on_report`."""
 
 
 def _raise(failure: Exception) -> None:

@@ -128,7 +128,11 @@ class Boundary:
             UnboundSubjectError: A subject is per entity and has no entity.
             TypeError: An argument is not a list, or an item has the wrong type.
         """
-        in_scopes = None if scopes is None else map(_scope_key, checked_scopes(scopes))
+        in_scopes = (
+            None
+            if scopes is None
+            else ((each.type.value, each.name) for each in checked_scopes(scopes))
+        )
         about = None if subjects is None else map(_subject_key, checked_subjects(subjects))
         at = None if places is None else [place.identity for place in checked_places(places)]
         made = Boundary(_both(None, in_scopes), _both(None, about), _both(None, at), read_only)
@@ -205,10 +209,6 @@ def _subject_of(key: _Subject) -> MemorySubject:
     if entity is not None and entity.startswith(EVERY):
         return MemorySubject(name, "", LOWEST_PRIORITY, per_entity=True).every(*levels_of(entity))
     return MemorySubject(name, "", LOWEST_PRIORITY, per_entity=entity is not None, entity=entity)
-
-
-def _scope_key(scope: MemoryScope) -> _Scope:
-    return scope.type.value, scope.name
 
 
 def _subject_key(subject: MemorySubject) -> _Subject:

@@ -392,7 +392,9 @@ def fit_budget(
     costs: list[int] = []
     empty = used = estimate_tokens(frame.opening) + estimate_tokens(frame.closing)
     begun: set[str] = set()
-    for part, line in sorted(parts.lines(), key=_in_rank):
+    for part, line in sorted(
+        parts.lines(), key=lambda each: (each[1].rank, each[0].keyword, each[1])
+    ):
         cost = estimate_tokens(f"{line.text}\n")
         head = estimate_tokens(f"{part.head()}\n")
         if empty + head + cost > max_tokens:
@@ -412,11 +414,6 @@ def fit_budget(
         while kept and over > 0:
             over -= costs.pop()
             kept.pop()
-
-
-def _in_rank(candidate: tuple[Part, Line]) -> tuple[Rank, str, Line]:
-    part, line = candidate
-    return line.rank, part.keyword, line
 
 
 @dataclass(frozen=True, slots=True)
@@ -590,7 +587,13 @@ def render(
         max_tokens: The largest size of the block; None sets no limit.
     """
     levels = dict(priorities or {})
-    ranks = None if max_tokens is None else _rank_of_position if best_first else _rank
+    ranks = (
+        None
+        if max_tokens is None
+        else (lambda _, position: (0, 0.0, position))
+        if best_first
+        else _rank
+    )
     if max_tokens is not None and not best_first and asked is None:
         facts, beyond = _first(facts, max_tokens // _LEAST_LINE)
     else:
@@ -701,10 +704,6 @@ def _parts_of(
 def _rank(placed: PlacedFact, _: int) -> Rank:
     fact, subject = placed.fact, placed.place.subject
     return subject.priority_level, -fact.importance, -placed.heard_at.timestamp()
-
-
-def _rank_of_position(_: PlacedFact, position: int) -> Rank:
-    return 0, 0.0, position
 
 
 def _plain(fact: AnyFact, value: object) -> JsonValue:

@@ -58,8 +58,8 @@ def templates() -> Environment:
         "person": _person,
         "raw": escape,  # only characters of HTML: a form sends it back
         "time": time_words,
-        "url": lambda place: quote(place_name(place)),
-        "value": lambda value: value_words([value]),
+        "url": _url,
+        "value": _value,
         "values": value_words,
         "words": _words,
     }
@@ -74,6 +74,14 @@ def templates() -> Environment:
 def _person(place: Place) -> str:
     """Return the name of a place's entity, or of its subject."""
     return " / ".join(place.subject.levels) or place.subject.name
+
+
+def _url(place: Place) -> str:
+    return quote(place_name(place))
+
+
+def _value(value: object) -> str:
+    return value_words([value])
 
 
 def _finalized(given: object) -> object:

@@ -587,13 +587,7 @@ def render(
         max_tokens: The largest size of the block; None sets no limit.
     """
     levels = dict(priorities or {})
-    ranks = (
-        None
-        if max_tokens is None
-        else (lambda _, position: (0, 0.0, position))
-        if best_first
-        else _rank
-    )
+    ranks = None if max_tokens is None else _rank_of_position if best_first else _rank
     if max_tokens is not None and not best_first and asked is None:
         facts, beyond = _first(facts, max_tokens // _LEAST_LINE)
     else:
@@ -704,6 +698,10 @@ def _parts_of(
 def _rank(placed: PlacedFact, _: int) -> Rank:
     fact, subject = placed.fact, placed.place.subject
     return subject.priority_level, -fact.importance, -placed.heard_at.timestamp()
+
+
+def _rank_of_position(_: PlacedFact, position: int) -> Rank:
+    return 0, 0.0, position
 
 
 def _plain(fact: AnyFact, value: object) -> JsonValue:

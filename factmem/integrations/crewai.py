@@ -583,7 +583,7 @@ class FactmemMemory(Memory):
             if scope is not None and scope != self._paths.record(placed).scope:
                 raise InputValueError("A record keeps its path: remember its text there")
             before = dict(placed.fact.metadata)
-            named = before.pop(CATEGORIES, None) if categories is None else categories
+            named: Any = before.pop(CATEGORIES, None) if categories is None else categories
             new = {**(before if metadata is None else metadata), **_marks(named)}
             given: dict[str, Any] = {"metadata": new, "importance": importance}
             is_single = placed.fact.concept.fact_type is FactType.SINGLE

@@ -10,6 +10,7 @@ Dates in writing: days, months and years, in digits and with names of months.
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, timedelta
+from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from factmem.models._values import normalized
@@ -275,7 +276,8 @@ _PREPOSITION = re.compile(
 )
 
 
-def spoken_times(text: str, on: date) -> list[SpokenTime]:
+@lru_cache(maxsize=32)  # a recall asks several times
+def spoken_times(text: str, on: date) -> tuple[SpokenTime, ...]:
     """Return the times that a text names, in their order."""
     plain = rest = normalized("NFKC", text[:20_000])
     found: list[SpokenTime] = []
@@ -294,7 +296,7 @@ def spoken_times(text: str, on: date) -> list[SpokenTime]:
                 blank = "\x00" * len(match.group())
                 rest = rest[: match.start()] + blank + rest[match.end() :]
     found.sort(key=lambda each: each.start)
-    return _with_ranges(found, plain)
+    return tuple(_with_ranges(found, plain))
 
 
 _Meaning: TypeAlias = tuple[date, date, str, bool]

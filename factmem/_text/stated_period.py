@@ -60,7 +60,7 @@ def stated_period(
     times = spoken_times(clause, said_at.date())
     if not times:  # "In March 2021, I started ..."
         short = [each for each in (*earlier, *later) if len(each.split()) <= _FEW_WORDS]
-        times = [time for each in short for time in spoken_times(each, said_at.date())]
+        times = tuple(time for each in short for time in spoken_times(each, said_at.date()))
     since, until = (
         _supporting(written, role, times)
         for written, role in zip(dates, ("since", "until"), strict=True)

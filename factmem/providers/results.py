@@ -406,7 +406,7 @@ class SearchDocument(NamedTuple):
 class Letters(Protocol):
     """The terms of a place, to find those with similar letters."""
 
-    def similar(self, words: Collection[str]) -> Mapping[str, float]:
+    def similar(self, word: tuple[str, ...]) -> Mapping[str, float]:
         """Return the terms that are similar to the terms of a word, with their similarities."""
         ...
 

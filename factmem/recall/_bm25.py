@@ -124,9 +124,15 @@ class PostingLists:
         """Return the terms that the document of a slot has itself."""
         return [self._terms[number] for number in (self._held[slot] or ())[: self._own[slot]]]
 
-    def own_numbers(self, np: Array, slot: int) -> Array:
-        """Return the numbers of these terms as a numpy array."""
-        return np.frombuffer(self._held[slot] or array("I"), np.uint32)[: self._own[slot]]
+    def own_numbers(self, np: Array, slots: Iterable[int]) -> tuple[list[int], Array, list[int]]:
+        """Return slots with such terms, the numbers of these as an array, and how many each has."""
+        kept, numbers, sizes = list[int](), array("I"), list[int]()
+        for slot in slots:
+            if (held := self._held[slot]) and (size := self._own[slot]):
+                kept.append(slot)
+                numbers += held if size == len(held) else held[:size]
+                sizes.append(size)
+        return kept, np.frombuffer(numbers, np.uint32), sizes
 
     def __contains__(self, slot: int) -> bool:
         return slot < len(self._held) and self._held[slot] is not None
@@ -455,7 +461,8 @@ class TermIndex:
                 scores[held.slots] += parts
         if len(scores):
             covered, near = self._dense_near(np, query, terms, find, norms=norms, size=size)
-            scores += near * _fused(float(scores.max()), float(near.max()))
+            near *= _fused(float(scores.max()), float(near.max()))
+            scores += near
             most = float(scores.max())
             top = _dense_top(np, scores) if self._has_letters else ()
             by_letters = self._dense_letters if self._everywhere is None else self._by_letters
@@ -474,31 +481,30 @@ class TermIndex:
         size: int,
     ) -> tuple[Array, Array]:
         """Return coverage, and the scores by similar words."""
-        weights, shares, owns, words = list[float](), list[float](), list[Array](), list[int]()
-        wanted, width = list[Word](), len(norms)
-        for number, (word, weight) in enumerate(self._weighted(query, terms, size)):
-            wanted.append(word)
-            weights.append(weight)
-            for share, term in self._similar(word, terms, find):
-                if len(term.own):
-                    shares.append(share)
-                    owns.append(term.own)
-                    words.append(number)
-        if not owns:
-            return np.zeros(width), np.zeros(width)
-        lengths = list(map(len, owns))
-        at, share, of = np.concatenate(owns), np.repeat(shares, lengths), np.repeat(words, lengths)
-        # Of several similar terms in a document the last counts, which is the most similar one.
-        last = np.empty(len(wanted) * width, np.int32)
-        order, where = np.arange(len(at), dtype=np.int32), of * width + at
-        last[where] = order
-        is_last = last[where] == order
-        at, share, of = at[is_last], share[is_last], of[is_last]
-        found = np.bincount(of, minlength=len(wanted)).tolist()
-        idf = [_idf(self._holders(*each), size) for each in zip(found, wanted, strict=True)]
-        near = share * np.array(idf)[of] / (1 + norms[at])
-        covered = np.bincount(at, share * np.array(weights)[of], width)
-        return np.minimum(covered, 1.0), np.bincount(at, near, width)  # as floats sum to 1 + 2e-16
+        covered, near = np.zeros(len(norms)), np.zeros(len(norms))
+        last = np.empty(len(norms), np.intp)
+        for word, weight in self._weighted(query, terms, size):
+            found = [each for each in self._similar(word, terms, find) if len(each[1].own)]
+            if not found:
+                continue
+            *alike, (share, term) = found
+            parts = [(share, term.own)]
+            if alike:
+                # Of several similar terms in a document the most similar one counts: the last.
+                at: Array = np.concatenate([each.own for _, each in alike])
+                shares = np.array([share for share, _ in alike])
+                order = np.arange(len(at))
+                last[at] = order
+                last[term.own] = -1
+                is_last = last[at] == order
+                shares = shares.repeat([len(each.own) for _, each in alike])
+                parts.append((shares[is_last], at[is_last]))
+            idf = _idf(self._holders(sum(len(at) for _, at in parts), word), size)
+            for shares, at in parts:
+                covered[at] += shares * weight
+                near[at] += shares * idf
+        near /= 1 + norms
+        return np.minimum(covered, 1.0, out=covered), near  # as floats sum to 1 + 2e-16
 
     def _by_letters(
         self, query: QueryWords, slots: Sequence[int], *, is_filtered: bool
@@ -542,28 +548,30 @@ class TermIndex:
     ) -> Iterable[tuple[int, float]]:
         """Return the result of `_by_letters`, by numpy."""
         np: Array = numpy_or_none()
+        lists, vocabulary = self._lists, self._lists.vocabulary
         asked = list(frozenset[str]().union(*map(grams, chain.from_iterable(query.wanted))))
-        owns = {slot: own for slot in slots if len(own := self._lists.own_numbers(np, slot))}
-        if not owns or not asked:
+        slots, own, sizes = lists.own_numbers(np, slots)
+        if not (slots and asked and len(vocabulary)):
             return ()
-        vocabulary = self._lists.vocabulary
-        rows = [np.asarray(row, np.intp) for row in vocabulary.rows(asked)]
-        size, holders = len(vocabulary), np.array([len(row) for row in rows])
+        rows = vocabulary.rows(asked)
+        size, holders = len(vocabulary), np.array([*map(len, rows)])
         has = np.zeros((len(vocabulary.sizes), len(asked)), np.uint8)
-        has[np.concatenate(rows), np.repeat(np.arange(len(asked)), holders)] = 1
+        numbers = np.concatenate(rows, dtype=np.intp, casting="unsafe")  # an empty row has floats
+        has[numbers, np.arange(len(asked)).repeat(holders)] = 1
         has[vocabulary.functional] = 0
-        own, each = np.concatenate([*owns.values()]), [len(own) for own in owns.values()]
-        starts = np.cumsum([0, *each[:-1]])
+        starts = np.cumsum(sizes) - sizes
         counts = np.add.reduceat(has[own], starts, dtype=np.uint16)
-        sizes = np.frombuffer(vocabulary.sizes, np.uint8)[own]
-        lengths = np.add.reduceat(sizes, starts, dtype=np.uint32)
+        lengths = np.add.reduceat(
+            np.frombuffer(vocabulary.sizes, np.uint8)[own], starts, dtype=np.intp
+        )
         if is_filtered:
-            size, holders = len(owns), np.count_nonzero(counts, axis=0)
+            size, holders = len(slots), np.count_nonzero(counts, axis=0)
         idf = np.log(1 + (size - holders + 0.5) / (holders + 0.5))
-        norms = _K1 * (1 - _B) + _K1 * _B / (float(lengths.mean()) or 1.0) * lengths
+        average = int(lengths.sum()) / len(slots) or 1.0
+        norms = _K1 * (1 - _B) + _K1 * _B / average * lengths
         scores = (counts / (counts + norms[:, None])) @ idf
         scores = LETTERS * (scores - scores.min()) / (float(scores.max()) or 1.0)
-        return zip(owns, scores.tolist(), strict=True)
+        return zip(slots, scores.tolist(), strict=True)
 
     def _weighted(
         self, query: QueryWords, terms: Mapping[str, Term], size: int
@@ -669,16 +677,16 @@ def _top(scores: Mapping[int, float]) -> list[int]:
 
 def _dense_top(np: Array, scores: Array) -> list[int]:
     """Return the result of `_top` for the scores of all slots."""
-    most = float(scores.max())
-    at: Array = np.flatnonzero(scores > 0.5 * most)
+    at: Array = np.flatnonzero(scores > 0.5 * float(scores.max()))
     if len(at) < _LETTERED:
         at = np.flatnonzero(scores)
-    if len(at) > _MOST_EQUAL:
-        found = scores[at]
+    found = scores[at]
+    if len(at) > _LETTERED:
         least = np.partition(found, -_LETTERED)[-_LETTERED]
-        top = at[found >= least * (1 - _ROUNDING)]
-        at = top if len(top) <= _MOST_EQUAL else at[found > least * (1 + _ROUNDING)]
-    return _top(dict(zip(at.tolist(), scores[at].tolist(), strict=True)))
+        equal = at[found >= least * (1 - _ROUNDING)]
+        at = equal if len(equal) <= _MOST_EQUAL else at[found > least * (1 + _ROUNDING)]
+    top: list[int] = at.tolist()
+    return top
 
 
 def _weights(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from heapq import heappop, heappush
 from operator import itemgetter
+from sys import maxsize
 from typing import Any
 
 from factmem._text.analysis import content_words, words
@@ -226,14 +227,23 @@ class FactIndex:
         if now is not None and now.fact.source is not None:
             self._stale |= self._conversations.put(slot, now.fact.source)
 
-    def _index_words(self) -> None:
+    @property
+    def is_complete(self) -> bool:
+        """Whether the words of all facts are indexed."""
+        return not self._stale
+
+    def index_words(self, most: int = maxsize) -> None:
+        """Index the words of changed facts, or of some of them."""
         # Before a search and not in `put`: a fact changes the documents of its neighbours too, and
         # each of them is then indexed only once.
-        for slot in sorted(self._stale):
+        if not self._stale:
+            return
+        slots = sorted(self._stale)
+        for slot in slots[:most]:
             placed = self._placed[slot]
             if placed is not None:
                 self._terms.put(slot, *self._document(placed))
-        self._stale.clear()
+        self._stale = set(slots[most:])  # not the same set, which stays as large as it ever was
 
     def _document(self, placed: PlacedFact[AnyFact]) -> tuple[Fields, Around]:
         fields = words_of(placed.fact, placed.place.subject.entity)
@@ -257,7 +267,7 @@ class FactIndex:
             vectors: Compares texts with the question, or has its cosines by slot. Without it, only
                 words are compared.
         """
-        self._index_words()
+        self.index_words()
         is_dense = vectors is not None or len(self) >= _WORTH_NUMPY
         np = numpy_or_none() if is_dense else None
         among = None if query.filter.is_open else self._among(query.filter)
@@ -366,7 +376,7 @@ class FactIndex:
         """Return the period of the fact that a clause describes, such as "she lived in Busan"."""
         if not clause or not self._lasting:
             return []
-        self._index_words()
+        self.index_words()
         among = bytearray(len(self._placed))
         for slot in self._lasting:
             among[slot] = 1

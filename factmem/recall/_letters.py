@@ -13,7 +13,7 @@ from heapq import nlargest
 from itertools import chain
 from typing import Any
 
-from factmem._text.analysis import FUNCTION_WORDS
+from factmem._text.analysis import FUNCTION_WORDS, Word
 from factmem._text.spelling import plain_letters
 from factmem.recall._place_vectors import Array, numpy_or_none
 
@@ -70,8 +70,10 @@ class Vocabulary:
         self._gone: dict[int, frozenset[str]] = {}
         """The groups of letters of terms that are no longer in any document, until the next
         search."""
-        self._known: dict[str, dict[str, float]] = {}
+        self._similar: dict[Word, dict[str, float]] = {}
         """The similar terms of words, until a term is added or removed."""
+        self._rows: dict[str, Any] = {}
+        """The numbers of the terms that have a group of letters, until then."""
 
     def drop(self, number: int) -> None:
         """Remove a term; then its string may be replaced."""
@@ -83,25 +85,30 @@ class Vocabulary:
         self._follow()
         return self._count
 
-    def similar(self, words: Collection[str]) -> dict[str, float]:
-        """Return the terms that are similar to any of some words, with their similarities.
+    def similar(self, word: Word) -> dict[str, float]:
+        """Return the terms that are similar to those of a word, the least similar first.
 
         Args:
-            words: The terms of one word of a question.
+            word: The terms of a word of a question.
         """
         self._follow()
-        found: dict[str, float] = {}
-        for word in filter(is_compared, words):
-            if word not in self._known:
-                self._known[word] = self._similar(word)
-            for term, share in self._known[word].items():
-                found[term] = max(share, found.get(term, 0.0))
-        # "the" has half of the letters of "theme", and nearly every text has it: a word that the
-        # index has is no other spelling of a function word.
-        left = FUNCTION_WORDS.union(words) if any(word in found for word in words) else words
-        return {term: share for term, share in found.items() if term not in left}
+        found = self._similar.get(word)
+        if found is None:
+            alike = {term: self._alike(term) for term in word if is_compared(term)}
+            # "the" has half of the letters of "theme", and nearly every text has it: a word that
+            # the index has is no other spelling of a function word.
+            is_known = any(term in each for term, each in alike.items())
+            shares = sorted(
+                (share, term) for each in alike.values() for term, share in each.items()
+            )
+            found = self._similar[word] = {
+                term: share
+                for share, term in shares
+                if term not in word and not (is_known and term in FUNCTION_WORDS)
+            }
+        return found
 
-    def _similar(self, word: str) -> dict[str, float]:
+    def _alike(self, word: str) -> dict[str, float]:
         asked = grams(word)
         rows = self.rows(asked)
         least = LEAST * len(asked) / 2
@@ -116,11 +123,19 @@ class Vocabulary:
         best = nlargest(_MOST, (each for each in shares if each[0] >= LEAST))
         return {term: share for share, term in best}
 
-    def rows(self, asked: Collection[str]) -> list[Any]:
+    def rows(self, asked: Iterable[str]) -> list[Any]:
         """Return the numbers of the terms that have each of some groups of letters."""
         self._follow()
-        rows: list[Any] = [self._new.get(gram, ()) for gram in asked]
-        return rows if self._table is None else self._table.rows(asked, rows)
+        return [
+            (self._row(gram) if (row := self._rows.get(gram)) is None else row) for gram in asked
+        ]
+
+    def _row(self, gram: str) -> Any:
+        row: Any = self._new.get(gram, ())
+        if self._table is not None:
+            row = self._table.row(gram, row)
+        self._rows[gram] = row
+        return row
 
     def counts(self, asked: Collection[str]) -> list[int]:
         """Return how many terms have each of some groups of letters."""
@@ -132,7 +147,8 @@ class Vocabulary:
         end = len(self._terms)
         if start == end and not self._gone:
             return
-        self._known.clear()
+        self._similar.clear()
+        self._rows.clear()
         for number, own in self._gone.items():
             self.sizes[number] = 0
             for gram in own:
@@ -196,16 +212,12 @@ class _Table:
         kept = is_kept[self._numbers]
         self._codes, self._numbers = self._codes[kept], self._numbers[kept]
 
-    def rows(self, asked: Collection[str], more: Sequence[Sequence[int]]) -> list[Array]:
-        """Return the numbers of the terms that have each of some groups of letters, with others."""
-        np = self._np
-        codes = np.array([_code(gram) for gram in asked], np.int64)
-        first, last = (np.searchsorted(self._codes, codes + n).tolist() for n in (0, 1))
-        found = [self._numbers[a:b] for a, b in zip(first, last, strict=True)]
-        return [
-            np.concatenate([row, np.array(others, np.int32)]) if others else row
-            for row, others in zip(found, more, strict=True)
-        ]
+    def row(self, gram: str, more: Sequence[int]) -> Array:
+        """Return the numbers of the terms that have a group of letters, with others."""
+        np, code = self._np, _code(gram)
+        first, last = np.searchsorted(self._codes, (code, code + 1)).tolist()
+        row: Array = self._numbers[first:last]
+        return np.concatenate([row, np.array(more, np.int32)]) if more else row
 
     def common(self, rows: Sequence[Array], least: float) -> Iterable[tuple[int, int]]:
         """Return the terms in more than some of the rows, with the number of these rows."""

@@ -200,6 +200,10 @@ _MOST_FACTS = 200_000
 """The maximum number of facts in all indexes, and of messages, some kilobytes each. Beyond it, the
 least recently used index is dropped when another set of places is searched."""
 _MOST_INDEXES = 1_024
+_PER_QUESTION = 200
+"""The facts that are read and indexed in the time in which a store answers a question."""
+_AT_ONCE = 2_000
+"""The most facts that are indexed beside a question: 0.2 s."""
 _THREADS = 4
 
 
@@ -319,14 +323,35 @@ class PlacesIndex:
         self._together = seen_together(self.places.values())
         self._snapshots: dict[Identity, PlaceSnapshot] = dict.fromkeys(self.places, EMPTY)
         """The snapshot of each place that is indexed."""
+        self._asked = 0
+        """The number of questions that the store answered."""
 
     def __len__(self) -> int:
         return len(self._index)
 
     @property
-    def is_read(self) -> bool:
-        """Whether this process has read all of the places."""
-        return all(each.snapshot.number for each in self.caches.values())
+    def is_complete(self) -> bool:
+        """Whether all facts are indexed of the places as this process last read them."""
+        return all(each.number for each in self._snapshots.values()) and self._index.is_complete
+
+    def is_worth_reading(self, size: int, questions: int) -> bool:
+        """Count questions that the store answered; return whether it is time to read the places.
+
+        It is when answers have taken as long as reading and indexing will take, so that both
+        together take at most twice as long as the better of the two.
+
+        Args:
+            size: The number of facts in the places.
+            questions: The number of new questions.
+        """
+        self._asked += questions
+        return self._asked * _PER_QUESTION >= max(size, _AT_ONCE)
+
+    def read_on(self) -> None:
+        """Index some facts of the latest snapshots, so that no question waits for all of them."""
+        with self._lock:
+            self._follow()
+            self._index.index_words(_AT_ONCE)
 
     def search(
         self,

@@ -175,22 +175,31 @@ class Ranking:
     ) -> Iterable[_Scored]:
         np: Array = numpy_or_none()
         bm25 = words.bm25
+        if not len(bm25):
+            return ()
         known: Array = None if near is None else ~np.isnan(near.cosines)
         if known is not None and known.all():
             known = True  # the usual case; it saves the copies that a mask makes
+        weights, most = self._weights, float(bm25.max())
+        least = weights.relevance / self._whole  # of a score, by recency and importance
         relevance = self._dense_relevance(np, words.coverage, near, known)
-        slots = np.flatnonzero((relevance > 0) | (bm25 > 0))
+        if near is not None:
+            slots = np.flatnonzero(relevance + bm25)
+        else:  # no others are among the best; but a conversation adds up all of its facts
+            bonus = NAMED + TIME if candidates.loose is None else 1.0
+            share = _share_of_best(np, bm25, self._query.limit) * least - bonus
+            slots = np.flatnonzero(bm25 > max(share, 0.0) * most)
         if not len(slots):
             return ()
-        lexical = bm25[slots] / (float(bm25.max()) or 1.0)
+        lexical = bm25[slots] / (most or 1.0)
         semantic, fused = np.zeros(len(slots)), lexical
         if near is not None and np.any(known):
             semantic = _stretched(np, near, known)[slots]
             fused = self._lexical * lexical + self._semantic * semantic
         support = self._dense_support(np, slots, fused, candidates.loose)
-        weights = self._weights
-        least = weights.relevance / self._whole  # of a score, by recency and importance
-        some = _promising(np, fused + support, self._query.limit, least)
+        sums = fused + support  # most facts have one common word, and need no recency and no order
+        share = _share_of_best(np, sums, self._query.limit) * least * (1 - 10.0**-_DIGITS)
+        some = np.flatnonzero(sums >= share * float(sums.max()))
         slots, lexical, semantic, fused, support = (
             column[some] for column in (slots, lexical, semantic, fused, support)
         )
@@ -203,26 +212,27 @@ class Ranking:
         if len(slots) > self._query.limit:
             at = len(slots) - self._query.limit
             best = np.flatnonzero(score >= np.partition(score, at)[at])
-        columns = (score, heard_at, slots, relevance[slots], lexical, semantic, support, recency)
+        relevance = relevance[slots]
+        if self._hints.named is not None:
+            is_other = np.frombuffer(self._hints.named, np.uint8)[slots] == 2
+            relevance = np.where(is_other, relevance * OTHERS, relevance)
+        columns = (score, heard_at, slots, relevance, lexical, semantic, support, recency)
         return zip(*(column[best].tolist() for column in columns), strict=True)
 
     def _dense_relevance(
         self, np: Array, coverage: Array, near: Nearness | None, known: Array
     ) -> Array:
         """Return the relevance of each slot. `known` marks slots with a cosine; True means all."""
+        if near is None:
+            return coverage
         named = None
         if self._hints.named is not None:
             named = np.frombuffer(self._hints.named, np.uint8)[: len(coverage)]
-        relevance = coverage
-        if near is not None:
-            usual = self._usual(near, known, named)
-            above = np.maximum(near.cosines - usual, 0.0)
-            above *= self._semantic / (1 - usual)
-            above += self._lexical * coverage
-            relevance = above if known is True else np.where(known, above, coverage)
-        if named is not None:
-            relevance = np.where(named == 2, relevance * OTHERS, relevance)
-        return relevance
+        usual = self._usual(near, known, named)
+        above = np.maximum(near.cosines - usual, 0.0)
+        above *= self._semantic / (1 - usual)
+        above += self._lexical * coverage
+        return above if known is True else np.where(known, above, coverage)
 
     def _usual(self, near: Nearness, known: Array, named: Array | None) -> float:
         """Estimate the cosine of a random fact, of the named entity if the question names one."""
@@ -261,17 +271,11 @@ class Ranking:
         return support
 
 
-def _promising(np: Array, sums: Array, limit: int, least: float) -> Array:
-    """Return an index of the facts that may be among the best, by the sums before other factors.
-
-    The factors are from `least` to 1. Most facts have one common word of the question, and need no
-    recency and no order.
-    """
-    most = float(sums.max())
-    for share in (0.8, 0.6, 0.4, 0.2):
-        if np.count_nonzero(sums >= share * most) >= limit:
-            return np.flatnonzero(sums >= share * most * least * (1 - 10.0**-_DIGITS))
-    return slice(None)
+def _share_of_best(np: Array, scores: Array, limit: int) -> float:
+    """Return a share of the best score that `limit` of the scores have; 0 if too few have any."""
+    most = float(scores.max())
+    shares = (0.8, 0.6, 0.4, 0.2)
+    return next((s for s in shares if np.count_nonzero(scores >= s * most) >= limit), 0.0)
 
 
 def _stretched(np: Array, near: Nearness, known: Array) -> Array:

@@ -244,8 +244,8 @@ class FactSearch:
                 )
                 return progress.result(found, (), queries[0].limit, is_semantic=False)
             index = self._cache.of(places, has_meaning=self._embedding is not None)
-            if not (self._is_renaming or index.is_read):
-                result = await self._in_store(places, queries, progress)
+            if not (self._is_renaming or index.is_complete):
+                result = await self._in_store(index, queries, progress)
                 if result is not None:
                     return result
             snapshots = await self._snapshots(index)
@@ -346,9 +346,13 @@ class FactSearch:
                     _logger.info("Vectors were not written: %s", type(exc).__name__)
 
     async def _in_store(
-        self, places: Sequence[Place], queries: Sequence[RecallQuery], progress: _Progress
+        self, index: PlacesIndex, queries: Sequence[RecallQuery], progress: _Progress
     ) -> RecallResult | None:
-        """Return the matches among the candidates of the store; None if it does not search."""
+        """Return the matches among the candidates of the store; None if it does not search.
+
+        After some questions, each one adds a part of the places to the index in memory.
+        """
+        places = [*index.places.values()]
         if not await self._store.is_searched(places, meaning=self._embedding is not None):
             return None
         vectors = await self._try_embedding(
@@ -375,6 +379,8 @@ class FactSearch:
         if timed and found[0].size <= MOST_FACTS and is_complete(self._store):
             past = await held_beside(self._store, self._cache, places, timed, now)
             matches.append([each for each in past if each.fact.until is not None])
+        if self._embedding is None and index.is_worth_reading(found[0].size, len(queries)):
+            await self._read_on(index)
         unreadable = {
             (each.place.identity, each.keyword): each for part in found for each in part.unreadable
         }
@@ -384,6 +390,13 @@ class FactSearch:
             queries[0].limit,
             is_semantic=any(part.has_meaning for part in found),
         )
+
+    async def _read_on(self, index: PlacesIndex) -> None:
+        turn = index.turn.get()
+        if not turn.locked():  # no question waits for the part of another one
+            async with turn:
+                await self._snapshots(index)
+                await self._cache.work(index.read_on)
 
     async def _found_in_store(
         self,

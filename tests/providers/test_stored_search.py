@@ -26,6 +26,7 @@ from factmem.models.recall_filter import RecallFilter
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.clock import START, SettableClock
+from tests.doors import watched
 from tests.providers.local_stores import run
 
 USER = MemorySubject("user", "The user", 1, per_entity=True)
@@ -114,6 +115,27 @@ async def test_it_finds_what_a_search_in_memory_finds(
         question = " ".join(chance.sample(WORDS, 3))
         stored, expected = [await found(each, question) for each in memories]
         assert stored == expected
+
+
+async def test_a_place_that_is_asked_often_is_read(opened: Opened, clock: SettableClock) -> None:
+    """Then its questions need no search in the database, and find what others save later."""
+    seen = list[str]()
+    with watched(seen.append):
+        async with opened() as store, opened() as other:
+            await store.save(MultipleFacts(SAID, ["the piano"]), ANN, APP)
+            memory = memory_of(store, clock)
+            before = [await found(memory, "Which piano?") for _ in range(10)]
+            assert any("terms" in each for each in seen)
+            seen.clear()
+
+            after = await found(memory, "Which piano?")
+
+            assert [after] * 10 == before
+            assert not any("terms" in each for each in seen)
+
+            await other.save(MultipleFacts(SAID, ["another piano"]), ANN, APP)
+
+            assert len(await found(memory, "Which piano?")) == len(after) + 1
 
 
 async def _change(

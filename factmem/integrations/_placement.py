@@ -9,11 +9,7 @@ T = TypeVar("T")
 
 
 def checked_placement(placement: Placement) -> Placement:
-    """Return a placement.
-
-    Raises:
-        ValueError: It is another string.
-    """
+    """Return a placement."""
     if placement not in get_args(Placement):
         raise ValueError("placement must be 'instructions' or 'message': placement='message'")
     return placement

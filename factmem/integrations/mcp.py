@@ -152,11 +152,7 @@ def prompts(tools: Mapping[str, MemoryTool]) -> list[types.Prompt]:
 def prompt_text(
     name: str, given: Mapping[str, str], tools: Mapping[str, MemoryTool], facts: str
 ) -> str:
-    """Return the user's message of a prompt.
-
-    Raises:
-        ValueError: There is no such prompt, or its argument is missing.
-    """
+    """Return the user's message of a prompt."""
     if name == _ABOUT_ME:
         known = facts or "Nothing is remembered yet."
         return f"{known}\n\nWhat do you know about me? Say it in your own words."

@@ -342,11 +342,6 @@ def refolded(
 
     None if the edit added something: items are in the order of their saves, which a part of the
     entries cannot determine. The passed ledger must not be used any more.
-
-    Args:
-        ledger: The fold of all entries before.
-        before: These entries.
-        after: The edited entries.
     """
     touched = RelatedEntries(before).changed(after)
     times = list(accumulate(("" if each is None else each["at"] for each in after), max))

@@ -146,9 +146,6 @@ class Histories:
 
     Facts of several keywords may share an id, and then the history of one needs the entries of all:
     keywords with a common id are one group.
-
-    Args:
-        entries: All entries of the place.
     """
 
     def __init__(self, entries: Iterable[Entry]) -> None:
@@ -392,15 +389,7 @@ def changes_of(
     since: str = "",
     until: str | None = None,
 ) -> Iterator[FactChange]:
-    """Yield the changes of a place, oldest first.
-
-    Args:
-        place: The place.
-        entries: All of its entries.
-        concepts: The concepts whose types are known, by each of their keywords.
-        since: Only changes from this time on, as a stamp.
-        until: Only changes until this time.
-    """
+    """Yield the changes of a place between two stamps, oldest first."""
     reader = ChangeReader(place, concepts)
     for entry in entries:
         change = reader.read(entry, since=since, until=until)
@@ -409,12 +398,7 @@ def changes_of(
 
 
 class ChangeReader:
-    """Reads the entries of a place one by one, as changes.
-
-    Args:
-        place: The place.
-        concepts: The concepts whose types are known, by each of their keywords.
-    """
+    """Reads the entries of a place one by one, as changes."""
 
     def __init__(self, place: Place, concepts: Mapping[str, AnyConcept]) -> None:
         self._place = place

@@ -114,12 +114,6 @@ def waiting(
     Those that the save proposes, and those of a statement that would replace or double a confirmed
     value of a keyword with one, or that a person has rejected. A value that is current is never a
     proposal.
-
-    Args:
-        held: The items of the keyword.
-        fact: The save.
-        at: When it is recorded.
-        past: The positions that are superseded.
     """
     marked: Collection[int] = fact.get("proposed", ())
     if held is None or not ("stated" in fact or marked):
@@ -666,11 +660,7 @@ def _between(held: KeywordItems, plan: Plan, other: str) -> bool:
 
 
 class KeywordSearch:
-    """Folds the parts of entries that concern a keyword.
-
-    Args:
-        keyword: The keyword.
-    """
+    """Folds the parts of entries that concern a keyword."""
 
     def __init__(self, keyword: str) -> None:
         self._keyword = keyword

@@ -33,24 +33,14 @@ _FACTS = (SingleFact, MultipleFacts)
 
 
 def stored_fact(fact: object) -> StoredFact:
-    """Convert a fact to its form in an entry.
-
-    Raises:
-        TypeError: It is not a fact.
-        ValueError: A value would change in a round trip through JSON.
-    """
+    """Convert a fact to its form in an entry."""
     if isinstance(fact, _FACTS):  # a call costs as much as the rest of the usual way
         return stored(fact)
     return stored(expect(fact, _FACTS, "fact", "SingleFact(concept, value)"))
 
 
 def stored_facts(facts: Iterable[AnyFact]) -> list[StoredFact]:
-    """Convert facts to their form in an entry.
-
-    Raises:
-        TypeError: It is not a list of facts.
-        ValueError: A value would change in a round trip through JSON.
-    """
+    """Convert facts to their form in an entry."""
     if isinstance(facts, SingleFact | MultipleFacts):
         raise InputTypeError(
             "facts must be a list, not one fact: save_many([fact], ...) or save(fact)"
@@ -68,12 +58,7 @@ def statements(facts: Iterable[AnyFact]) -> list[StoredFact]:
 
 
 def retracted_values(retracted: RetractedFact) -> list[RetractedValue]:
-    """Convert a retraction to its form in an entry: one for each keyword of its concept.
-
-    Raises:
-        TypeError: It is not a `RetractedFact`.
-        ValueError: Its value does not fit its concept, or its time is naive.
-    """
+    """Convert a retraction to its form in an entry: one for each keyword of its concept."""
     expect(retracted, RetractedFact, "retracted", "RetractedFact(concept, value, said_at)")
     concept = checked_concept(retracted.concept)
     value = concept.codec.check(retracted.value, concept.keyword)
@@ -89,32 +74,17 @@ def retracted_values(retracted: RetractedFact) -> list[RetractedValue]:
 
 
 def check_purge(purge: Purge) -> None:
-    """Raise unless `purge` is True, False or "quotes".
-
-    Raises:
-        TypeError: It is neither a bool nor a string.
-        ValueError: It is another string.
-    """
+    """Raise unless `purge` is True, False or "quotes"."""
     if not isinstance(purge, bool) and expect(purge, str, "purge", "purge=True") != "quotes":
         raise InputValueError("purge must be True, False or 'quotes': forget(..., purge='quotes')")
 
 
 def check_span(keep_history: timedelta) -> None:
-    """Raise unless `keep_history` is a valid span.
-
-    Raises:
-        TypeError: It is not a timedelta.
-        ValueError: It is negative.
-    """
+    """Raise unless `keep_history` is a valid span."""
     example = "keep_history=timedelta(days=90)"
     expect_within(keep_history, timedelta, "keep_history", example, least=timedelta(0))
 
 
 def stamp_of(as_of: datetime) -> str:
-    """Convert the time of a past read to a stamp.
-
-    Raises:
-        TypeError: It is not a datetime.
-        ValueError: It is naive.
-    """
+    """Convert the time of a past read to a stamp."""
     return stamp(utc(as_of, "moment as_of"))

@@ -251,19 +251,11 @@ class StoreClock:
             return max(self._latest, recorded_at)
 
     def recording(self, recorded_at: str = "") -> str:
-        """Return the time for recording an entry, no earlier than `recorded_at`.
-
-        Raises:
-            ValueError: The clock returned a naive datetime.
-        """
+        """Return the time for recording an entry, no earlier than `recorded_at`."""
         return max(stamp(utc(self._clock(), "time of the clock")), recorded_at)
 
     def micros(self) -> int:
-        """Return the time for recording an entry, in microseconds since 1970.
-
-        Raises:
-            ValueError: The clock returned a naive datetime.
-        """
+        """Return the time for recording an entry, in microseconds since 1970."""
         return (utc(self._clock(), "time of the clock") - _EPOCH) // _MICROSECOND
 
     def start_in_child(self) -> None:

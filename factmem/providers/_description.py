@@ -9,12 +9,7 @@ from factmem.models.facts import AnyFact
 
 
 def phrase_of(description: str) -> str:
-    """Return the searched phrase with case, width and white space folded.
-
-    Raises:
-        TypeError: It is not a string.
-        ValueError: It has no words.
-    """
+    """Return the searched phrase with case, width and white space folded."""
     if not isinstance(description, str):
         raise TypeError(f"description must be a str, not {type(description).__name__}: 'theme'")
     if phrase := _folded(description):

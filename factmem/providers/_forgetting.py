@@ -22,10 +22,6 @@ class Forgetting:
     Args:
         condition_at: Returns what is forgotten, at the time of the change.
         purge: Whether the values are removed from the history, too.
-
-    Raises:
-        TypeError: `purge` is neither a bool nor a string.
-        ValueError: It is another string than "quotes".
     """
 
     def __init__(self, condition_at: Callable[[str], Condition], purge: Purge) -> None:

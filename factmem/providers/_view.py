@@ -125,13 +125,7 @@ def _restricted(kind: type, name: str, rule: _Rule) -> Any:
 
 
 class _View:
-    """Restricts the calls of a store to a boundary and reports each one as one event.
-
-    Args:
-        store: The store behind the view.
-        boundary: The places that may be read and written; None for all.
-        events: The listeners, if any.
-    """
+    """Restricts the calls of a store to a boundary and reports each one as one event."""
 
     def __init__(self, store: FactStore, boundary: Boundary | None, events: MemoryEvents) -> None:
         self._store = store

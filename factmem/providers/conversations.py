@@ -133,11 +133,7 @@ REST = timedelta(seconds=30)
 
 
 def rest_of(learn_after: timedelta | None, *, is_queued: bool) -> timedelta | None:
-    """Return how long a conversation rests before it is learnt; None if it is only stored.
-
-    Raises:
-        ValueError: It is only stored, and `learn_after` was passed.
-    """
+    """Return how long a conversation rests before it is learnt; None if it is only stored."""
     if is_queued:
         return REST if learn_after is None else learn_after
     if learn_after is not None:
@@ -148,12 +144,7 @@ def rest_of(learn_after: timedelta | None, *, is_queued: bool) -> timedelta | No
 def new_turn(
     message: Mapping[str, object], said_at: datetime | None = None, given_id: str | None = None
 ) -> NewTurn:
-    """Validate a message.
-
-    Raises:
-        TypeError: It is not a dict of JSON values.
-        ValueError: It has no role, a value would change in JSON, or the time is naive.
-    """
+    """Validate a message."""
     if not isinstance(message, Mapping):
         raise InputTypeError(
             f"A message must be a dict, not {kind_of(message)}: await chat.append(*messages), or "
@@ -253,11 +244,7 @@ def conversation_of(identity: Identity) -> tuple[Identity, str] | None:
 
 
 def named_places(within: Boundary) -> list[Identity] | None:
-    """Return the places of a queue; None for those of all subjects.
-
-    Raises:
-        ValueError: The boundary does not name them.
-    """
+    """Return the places of a queue; None for those of all subjects."""
     found = within.identities(_MOST_PLACES)
     if found is None and (within.subjects, within.places) != (None, None):
         raise InputValueError(
@@ -271,12 +258,7 @@ _MOST_PLACES = 1000
 
 
 def checked_span(span: timedelta, argument: str) -> timedelta:
-    """Return a positive span of time.
-
-    Raises:
-        ValueError: It is not positive.
-        TypeError: It is not a timedelta.
-    """
+    """Return a positive span of time."""
     example = f"{argument}=timedelta(seconds=30)"
     if expect(span, timedelta, argument, example) <= timedelta(0):
         raise InputValueError(f"{argument} must be positive: {example}")

@@ -242,13 +242,7 @@ def learned(
     ledger: Ledger,
     _: str,
 ) -> Learned:
-    """Return what became of statements, from the ledger that has folded them.
-
-    Args:
-        stated: The facts.
-        ended: The retractions, each with its form in the entry.
-        ledger: The ledger of the place.
-    """
+    """Return what became of statements, from the ledger that has folded them."""
     return Learned(
         frozenset(fact["id"] for fact in stated if ledger.is_superseded(fact)),
         tuple(each for each, made in ended if any(map(ledger.is_refused, made))),
@@ -588,12 +582,7 @@ def page_of(
 
 
 def checked_page(after: Place | None, limit: int | None) -> tuple[Identity | None, int | None]:
-    """Check the arguments of `list_places`; return them for `page_of`.
-
-    Raises:
-        TypeError: One is of the wrong type.
-        ValueError: `limit` is less than 1.
-    """
+    """Check the arguments of `list_places`; return them for `page_of`."""
     first = None if after is None else expect(after, Place, "after", "after=page[-1]").identity
     if limit is not None and expect(limit, int, "limit", "limit=1000") < 1:
         raise InputValueError("limit must be at least 1: limit=1000")

@@ -38,12 +38,7 @@ _LONGEST_SAID = 1_000
 
 
 def words_of(fact: AnyFact, entity: str | None) -> dict[str, str]:
-    """Return the fields of a fact's document in the lexical index.
-
-    Args:
-        fact: A loaded fact.
-        entity: The entity of its subject.
-    """
+    """Return the fields of a fact's document in the lexical index."""
     source = fact.source
     fields = {
         "keyword": fact.concept.keyword,
@@ -168,12 +163,7 @@ def name_terms(entity: str) -> frozenset[str]:
 
 
 def named_entity(asked: Iterable[Word], entities: Collection[str]) -> str | None:
-    """Return the only entity that a question names; None if it names none or several.
-
-    Args:
-        asked: The words of the question.
-        entities: The entities of all searched places.
-    """
+    """Return the only entity that a question names; None if it names none or several."""
     if not entities:
         return None
     terms = {term for word in asked for term in word}

@@ -158,10 +158,7 @@ class FactIndex:
     def put(self, identity: Identity, placed: PlacedFact[AnyFact], digest: bytes = b"") -> None:
         """Add a fact; it replaces the fact with the same place, keyword and id.
 
-        Args:
-            identity: The fact's place.
-            placed: The fact.
-            digest: The digest of its text. Without one it is found only by words.
+        Without `digest`, that of its text, it is found only by words.
         """
         fact = placed.fact
         slots = self._slots.setdefault(identity, {}).setdefault(fact.concept.keyword, {})

@@ -233,12 +233,7 @@ class IndexCache:
         return await to_thread.run_sync(work, limiter=self._workers.get())
 
     def of(self, places: Sequence[Place], *, has_meaning: bool) -> "PlacesIndex":
-        """Return the index of a set of places; create an empty one if there is none.
-
-        Args:
-            places: The places, in any order.
-            has_meaning: Whether meanings are compared; the same at each call.
-        """
+        """Return the index of a set of places; create an empty one if there is none."""
 
         def make() -> PlacesIndex:
             caches = {place.identity: self._place(place.identity, has_meaning) for place in places}
@@ -363,12 +358,7 @@ class PlacesIndex:
         """Return the matches of each query, and the unreadable concepts.
 
         Call it in a worker thread, because it takes processor time. Concurrent calls are safe.
-
-        Args:
-            snapshots: Snapshots of the places that are not older than the recall.
-            queries: The questions with their filters.
-            now: The time that recency is relative to.
-            vectors: The vectors of the queries, of length 1; None to compare only words.
+        The snapshots must not be older than the recall.
         """
         held = {identity: cache.vectors for identity, cache in self.caches.items()}
         asked: Sequence[QuestionVectors | None] = [None] * len(queries)

@@ -103,11 +103,7 @@ class VectorTable:
         return list(map(self._rows.get, keys))
 
     def add(self, key: bytes, vector: Sequence[float]) -> None:
-        """Add a vector; a key that exists keeps its vector.
-
-        Raises:
-            ValueError: Its length differs from the table's dimensions.
-        """
+        """Add a vector; a key that exists keeps its vector."""
         if len(vector) != self.dimensions:
             raise ValueError(f"vector must have {self.dimensions} dimensions, not {len(vector)}")
         if key in self._rows:
@@ -178,11 +174,7 @@ class VectorTable:
 
     @classmethod
     def load(cls, data: bytes, model: str) -> "VectorTable":
-        """Return the table of a dump.
-
-        Raises:
-            ValueError: The bytes are not a table of this model.
-        """
+        """Return the table of a dump."""
         header_end = data.find(b"\n", len(_MAGIC), _LONGEST_HEAD) + 1
         rest = memoryview(data)[header_end:]  # without copying hundreds of megabytes
         try:
@@ -225,11 +217,7 @@ _SECONDS = 60.0
 
 
 class TextRows:
-    """The rows of some texts in a table, cached until the table changes.
-
-    Args:
-        digests: The digests of the texts.
-    """
+    """The rows of some texts in a table, cached until the table changes."""
 
     def __init__(self, digests: Sequence[bytes]) -> None:
         self.digests = digests
@@ -253,9 +241,6 @@ class PlaceVectors:
 
     Comparing and serializing vectors holds the lock for up to seconds. Therefore event loops read
     without the lock.
-
-    Args:
-        clock: A monotonic clock, in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
@@ -387,10 +372,7 @@ class PlaceVectors:
     ) -> Sequence[float] | None:
         """Return the sum of the vectors of texts; None if no vector has these dimensions.
 
-        Args:
-            texts: The texts; repeated texts count repeatedly.
-            chosen: Whether each text counts; None means all.
-            dimensions: The dimensions of the sum.
+        A repeated text counts repeatedly; without `chosen` all texts count.
         """
         np: Array = numpy_or_none()
         with self._lock:

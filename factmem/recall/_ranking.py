@@ -74,14 +74,7 @@ class Hints:
 
 
 class Ranking:
-    """Computes the scores of candidates from their parts.
-
-    Args:
-        query: The question with its weights and limits.
-        now: The time that recency is relative to.
-        hints: The hints in the question.
-        has_meaning: Whether cosines are compared; otherwise words have the weight of both parts.
-    """
+    """Computes the scores of candidates from their parts."""
 
     def __init__(
         self, query: RecallQuery, now: datetime, hints: Hints, *, has_meaning: bool

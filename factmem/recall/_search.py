@@ -180,16 +180,9 @@ _Embed: TypeAlias = "Callable[[FactEmbedding, list[str]], Awaitable[Sequence[arr
 class FactSearch:
     """Searches the facts of one store, with indexes that are kept between searches.
 
-    A place is read again only if its version changed. A search runs in a worker thread. Any number
-    of tasks, threads and event loops may call an instance.
-
-    Args:
-        store: The store. If it returns no versions, each recall reads it again.
-        reader: A reader of the same store.
-        cache: The indexes; views of one store may share it.
-        events: Receives an event for each request to the embedder.
-        embedder: The embedder; without one only words are compared.
-        clock: Returns the time that recency is relative to.
+    A place is read again only if its version changed, or if the store returns no versions. Views of
+    one store may share the cache. A search runs in a worker thread. Any number of tasks, threads and
+    event loops may call an instance.
     """
 
     def __init__(
@@ -219,11 +212,6 @@ class FactSearch:
         operation: OperationInProgress,
     ) -> RecallResult:
         """Return the facts in the places that may answer a question, best first.
-
-        Args:
-            places: The places to search.
-            queries: The question, or each sentence of it.
-            operation: Receives the cost, also after an error.
 
         Raises:
             StorageError: A place could not be read.
@@ -327,9 +315,6 @@ class FactSearch:
         """Write vectors to the store that it does not have yet, for at most 5 s, even if cancelled.
 
         Failures are logged and not raised, because the texts can be embedded again.
-
-        Args:
-            is_ours: Whether to write a place.
         """
         if self._embedding is None:
             return

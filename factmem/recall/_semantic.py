@@ -69,13 +69,7 @@ class EmbeddingCost:
 
 
 class EmbeddingRequests:
-    """Sends requests to an embedder. Any number of tasks and event loops may call an instance.
-
-    Args:
-        embedder: Returns the vectors.
-        cache: Provides the worker threads.
-        events: Receives an event for each request.
-    """
+    """Sends requests to an embedder. Any number of tasks and event loops may call an instance."""
 
     def __init__(self, embedder: Embedder, cache: IndexCache, events: MemoryEvents) -> None:
         self._embedder = embedder
@@ -157,15 +151,7 @@ async def _find_refused(
     receive: Receive,
     cost: EmbeddingCost,
 ) -> None:
-    """Find refused texts by halving, and take the vectors of the others.
-
-    Args:
-        texts: Texts that were refused in one request.
-        failure: The error of that request.
-        take: Sends a request and receives its vectors.
-        receive: Receives the refused texts.
-        cost: The requests of the recall so far.
-    """
+    """Find refused texts by halving, and take the vectors of the others."""
 
     async def refusal(part: Mapping[bytes, str]) -> Exception | None:
         if cost.searching >= _MOST_SEARCHING:
@@ -244,12 +230,6 @@ class FactEmbedding:
 
     Vectors of queries are cached only in this instance, because another view must not learn which
     questions were asked.
-
-    Args:
-        embedder: Returns the vectors.
-        store: The store. If it keeps indexes, the next process has the vectors too.
-        cache: Provides the worker threads.
-        events: Receives an event for each request to the embedder.
     """
 
     def __init__(
@@ -296,11 +276,7 @@ class FactEmbedding:
     async def embed_questions(
         self, texts: Sequence[str], places: Sequence[Place], cost: EmbeddingCost
     ) -> "list[array[float]]":
-        """Return a vector of length 1 for each query.
-
-        Raises:
-            EmbeddingError: The embedder failed or timed out.
-        """
+        """Return a vector of length 1 for each query."""
         return await self._in_time(lambda: self._embed_questions(texts, places, cost), cost)
 
     async def embed_missing(

@@ -65,12 +65,7 @@ _WORD = re.compile(r"\w+")
 
 
 class Telling:
-    """The features of messages for one question.
-
-    Args:
-        question: The question.
-        speakers: The names of the messages' speakers.
-    """
+    """The features of messages for one question."""
 
     def __init__(self, question: str, speakers: Iterable[str | None]) -> None:
         asked = set(_WORD.findall(question.casefold()))
@@ -115,13 +110,7 @@ class Passage(NamedTuple):
 
 
 class TurnIndex:
-    """An index of the messages of some places. Thread-safe.
-
-    Args:
-        places: The places.
-        everywhere: The statistics of all messages, where these are only the candidates of a
-            question.
-    """
+    """An index of the messages of some places. Thread-safe."""
 
     def __init__(self, places: Sequence[Place], everywhere: Everywhere | None = None) -> None:
         self._places = {each.identity: each for each in places}
@@ -187,11 +176,6 @@ class TurnSearch:
 
     Only what was appended since the last search is read. Any number of tasks, threads and event
     loops may call an instance.
-
-    Args:
-        store: The store.
-        cache: The indexes; views of one store may share it.
-        clock: Returns the time that recency is relative to.
     """
 
     def __init__(self, store: FactStore, cache: IndexCache, clock: TimeProvider) -> None:
@@ -202,14 +186,7 @@ class TurnSearch:
     async def find(
         self, places: Sequence[Place], queries: Sequence[RecallQuery], known: Collection[str] = ()
     ) -> list[TurnMatch]:
-        """Return the messages in some places that may answer a question, best first.
-
-        Args:
-            places: The places to search.
-            queries: The question, or each sentence of it. A filter by concepts or metadata finds
-                no message.
-            known: Texts of messages to leave out, such as those of the present chat.
-        """
+        """Return the messages in some places that may answer a question, best first."""
         asked = [query for query in queries if _is_for_turns(query.filter)]
         try:
             keeper = self._store.conversations

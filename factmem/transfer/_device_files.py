@@ -111,12 +111,7 @@ class Header:
 
 
 class SealedFiles:
-    """The files of a folder, under one key. All methods do blocking I/O.
-
-    Args:
-        folder: The folder, which exists.
-        key: The key of the shared memory.
-    """
+    """The files of a folder, under one key. All methods do blocking I/O."""
 
     def __init__(self, folder: Path, key: Key) -> None:
         secret = key.secret(None)

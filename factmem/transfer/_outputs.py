@@ -42,9 +42,6 @@ class Output:
     new file is unnamed, or has a hidden name, until then. An unnamed file leaves nothing behind
     when the process is killed. Where the system does not support these, it is locked while it is
     written, so that the next one can distinguish it from a leftover.
-
-    Args:
-        path: The path.
     """
 
     def __init__(self, path: str) -> None:

@@ -189,11 +189,7 @@ fast."""
 
 
 def lines_of(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the lines of a file, with their line feeds.
-
-    Raises:
-        ValueError: A line is too long. The message has its number.
-    """
+    """Yield the lines of a file, with their line feeds."""
     number = 1
     while line := file.readline(MOST_BYTES + 1):
         if len(line) > MOST_BYTES:

@@ -173,13 +173,6 @@ async def append_turns(
     """Append the messages that are not stored yet; return how many were not erased.
 
     Messages of a new conversation keep their numbers, which facts cite.
-
-    Args:
-        store: The store.
-        place: The place of the conversation.
-        conversation: Its id.
-        turns: The messages, oldest first.
-        erased: The stamp of the last erasure of the place; what was said before is left out.
     """
     kept = [each for each in turns if stamp(each.said) > erased]
     stored = store.conversations

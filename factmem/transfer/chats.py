@@ -308,11 +308,7 @@ def _time(given: Any) -> datetime | None:
 
 
 def _texts(content: Any) -> Iterator[str]:
-    """Yield the texts of a message, without thoughts, tools and files.
-
-    Raises:
-        ValueError: It has none because it is damaged.
-    """
+    """Yield the texts of a message, without thoughts, tools and files."""
     if isinstance(content, Mapping):  # of ChatGPT
         kind, parts = content.get("content_type"), content.get("parts")
         if isinstance(kind, str) and kind not in {"text", "multimodal_text"}:

@@ -77,11 +77,7 @@ _READ = os.O_RDONLY | ORDINARY
 
 
 def store_in(root: Path) -> Path:
-    """Return the folder with Koog's scope folders: `root` itself, or the only such folder in it.
-
-    Raises:
-        ValueError: There is none, or more than one.
-    """
+    """Return the folder with Koog's scope folders: `root` itself, or the only such folder in it."""
     if not root.is_dir():
         raise InputValueError(
             f"{str(root)!r} is not a folder: pass the root of Koog's LocalFileMemoryProvider"
@@ -120,11 +116,7 @@ def paths_in(store: Path) -> Iterator[Path]:
 
 
 def place_names(parts: tuple[str, ...]) -> tuple[MemoryScope, str]:
-    """Return the scope and the subject's name that the path of a file names.
-
-    Raises:
-        ValueError: It names no place, or several.
-    """
+    """Return the scope and the subject's name that the path of a file names."""
     kind, *rest = parts
     if kind == MemoryScopeType.ORGANIZATION:
         marks = [0] if len(rest) > 1 and rest[0] == "subject" else []
@@ -143,11 +135,7 @@ def place_names(parts: tuple[str, ...]) -> tuple[MemoryScope, str]:
 
 
 def content_of(path: Path, unseal: Unseal | None) -> object:
-    """Return the parsed JSON of a file, which must be encrypted exactly if `unseal` is given.
-
-    Raises:
-        ValueError: The file cannot be read or decrypted, or is not JSON.
-    """
+    """Return the parsed JSON of a file, which must be encrypted exactly if `unseal` is given."""
     try:
         with open(path, "rb", opener=lambda name, _: os.open(name, _READ)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -280,9 +268,6 @@ def _entries(content: object, identity: Identity) -> tuple[list[Entry], list[str
     Facts of one keyword keep Koog's order. Facts of different keywords are ordered by time. Each
     entry counts as recorded when Koog saved it, but not later than now: otherwise no later save
     could be recorded before it.
-
-    Raises:
-        ValueError: The content does not map keywords to lists.
     """
     saved = content.items() if isinstance(content, dict) else [("", None)]
     if not all(isinstance(saves, list) for _, saves in saved):

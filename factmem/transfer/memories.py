@@ -83,11 +83,7 @@ class Memory:
 
 
 def memory_of_mem0(fields: Mapping[str, Any]) -> Memory:
-    """Convert an item of `get_all()`.
-
-    Raises:
-        ValueError: A field is missing or of the wrong type.
-    """
+    """Convert an item of `get_all()`."""
     metadata = _metadata(fields)
     metadata.update({name: value for name, value in fields.items() if name not in _RENAMED})
     categories = _categories(fields)
@@ -108,11 +104,7 @@ def memory_of_mem0(fields: Mapping[str, Any]) -> Memory:
 
 
 def memory_of_crewai(fields: Mapping[str, Any], user_field: str | None) -> Memory:
-    """Convert a `MemoryRecord` as JSON; without `user_field` it has no user.
-
-    Raises:
-        ValueError: A field is missing or of the wrong type.
-    """
+    """Convert a `MemoryRecord` as JSON; without `user_field` it has no user."""
     metadata = _metadata(fields)
     for name in ("scope", "source"):
         if (value := _string(fields, name)) is not None and value != "/":
@@ -138,11 +130,7 @@ def memory_of_crewai(fields: Mapping[str, Any], user_field: str | None) -> Memor
 
 
 def memories_of_graphiti(fields: Mapping[str, Any], user_field: str) -> list[Memory]:
-    """Convert an `EntityEdge` as JSON: what was said first, and what was said when it ended.
-
-    Raises:
-        ValueError: A field is missing or of the wrong type.
-    """
+    """Convert an `EntityEdge` as JSON: what was said first, and what was said when it ended."""
     said = _moment(fields, "reference_time") or _datetime(fields, "created_at")
     begin, expired = _moment(fields, "valid_at"), _moment(fields, "expired_at")
     end = _moment(fields, "invalid_at") or expired
@@ -183,11 +171,7 @@ def _parts_of_mcp(record: Any) -> Iterator[Any]:
 
 
 def memory_of_mcp(fields: Mapping[str, Any], said: datetime) -> Memory:
-    """Convert an observation or a relation.
-
-    Raises:
-        ValueError: A field is missing or of the wrong type.
-    """
+    """Convert an observation or a relation."""
     if "relationType" in fields:
         name, to = _required(fields, "from"), _required(fields, "to")
         kind = _required(fields, "relationType")

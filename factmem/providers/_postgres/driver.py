@@ -52,11 +52,7 @@ class DeadlineExceeded(Exception):  # noqa: N818 - caught inside this folder onl
 
 
 def driver() -> ModuleType:
-    """Return psycopg.
-
-    Raises:
-        MissingExtraError: It is not installed.
-    """
+    """Return psycopg."""
     try:
         import psycopg
     except ImportError:
@@ -73,11 +69,7 @@ def is_pool(value: object) -> bool:
 
 
 def checked_dsn(dsn: str) -> str:
-    """Return a connection string for libpq; an error does not quote it.
-
-    Raises:
-        InputValueError: libpq cannot parse it, or would take a part of the password for a port.
-    """
+    """Return a connection string for libpq; an error does not quote it."""
     psycopg = driver()
     dsn = DATABASE_URL.sub("postgresql://", dsn, count=1)  # also one for SQLAlchemy
     if DATABASE_URL.match(dsn):

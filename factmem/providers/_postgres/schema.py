@@ -256,11 +256,7 @@ def found_version(session: Session) -> int:
 
 
 def check_version(version: int) -> None:
-    """Raise unless this release knows a version, 0 for no tables.
-
-    Raises:
-        StorageError: It is another one.
-    """
+    """Raise unless this release knows a version, 0 for no tables."""
     if version not in {0, VERSION}:
         raise StorageError(
             f"The tables in the database have version {version}, and this release knows {VERSION}: "
@@ -283,11 +279,7 @@ LIMIT 1
 
 
 def check_objects(session: Session) -> None:
-    """Raise if something was added to the tables that could swallow rows or keep them.
-
-    Raises:
-        CorruptJournalError: A trigger, a rule, a policy, or a view in the place of a table.
-    """
+    """Raise if something was added to the tables that could swallow rows or keep them."""
     for table, problem in session.rows(_FIND_ODD, [list(TABLES)]):
         raise CorruptJournalError(
             f"The table factmem.{table} {problem}, which no version of factmem makes: remove it. "

@@ -92,11 +92,7 @@ _IS_BEHIND = "SELECT 1 FROM factmem.words WHERE search = %s AND item > %s LIMIT 
 
 
 class TsWords:
-    """The words of searches in PostgreSQL; see `WordIndex`.
-
-    Args:
-        vectors: The vectors of the store.
-    """
+    """The words of searches in PostgreSQL; see `WordIndex`."""
 
     def __init__(self, vectors: VectorSpaces) -> None:
         self._vectors = vectors

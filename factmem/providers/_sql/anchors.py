@@ -69,13 +69,7 @@ class Anchors:
         return self._places.write(write)
 
     def listed(self, session: Session, taken: int, progress: Progress | None = None) -> str:
-        """Return how far every place has come in the state that a session reads.
-
-        Args:
-            session: The session.
-            taken: The result of `counted`.
-            progress: Called after each place.
-        """
+        """Return how far every place has come in the state that a session reads."""
         reader = self._places.reading(session)
         if reader is None:
             return _dumped(None, {}, 0)

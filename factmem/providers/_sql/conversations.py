@@ -112,13 +112,7 @@ def read_turns(
 ) -> list[Turn]:
     """Return the last messages; each line is verified with the one before it.
 
-    Args:
-        session: A session.
-        reader: The reader of the store.
-        identity: The identity of the conversation.
-        last: The most messages; all by default.
-        before: Only messages with a smaller number.
-        after: Only messages from this number; none of the conversation was removed.
+    `after` is the first number to read, if no message of the conversation was removed.
     """
     key = reader.key(identity)
     # Messages are counted from 0, their lines from 1.
@@ -197,11 +191,7 @@ _RESTLESS = 10
 
 
 class StoredConversations:
-    """The conversations and the learning queue of one store. Thread-safe.
-
-    Args:
-        places: The places of the store.
-    """
+    """The conversations and the learning queue of one store. Thread-safe."""
 
     def __init__(self, places: StoredPlaces) -> None:
         self._places = places

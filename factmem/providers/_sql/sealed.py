@@ -85,12 +85,7 @@ facts."""
 
 
 class RingSealing(Sealing):
-    """Everything but numbers, times and sizes is secret.
-
-    Args:
-        store: The id of the store, in hex.
-        ring: Its keys.
-    """
+    """Everything but numbers, times and sizes is secret."""
 
     def __init__(self, store: str, ring: KeyRing) -> None:
         super().__init__(store)

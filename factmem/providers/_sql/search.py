@@ -177,14 +177,7 @@ def _load(item: StoredItem, known: Mapping[str, Concept[Any, Any]]) -> AnyFact:
 
 
 class StoredSearch:
-    """The searches of one store. Thread-safe.
-
-    Args:
-        places: The places of the store.
-        words: The index of words of its database.
-        large: The bytes of a place from which on it is searched here.
-        has_meaning: Whether the database can compare vectors; otherwise memory does.
-    """
+    """The searches of one store, in places of at least `large` bytes. Thread-safe."""
 
     def __init__(
         self,

@@ -188,11 +188,7 @@ class WordIndex(Protocol):
     ) -> None:
         """Remove all words of a search, with what else is derived from removed keywords.
 
-        Args:
-            session: A session inside a transaction.
-            key: The key of the place.
-            search: The search.
-            removed: The keywords; None for an erasure.
+        `removed` is None for an erasure.
         """
         ...
 
@@ -406,12 +402,7 @@ def _insert_rows(session: Session, query: str, rows: Sequence[Row]) -> None:
 
 
 class SearchIndex:
-    """The indexes of one store. Thread-safe.
-
-    Args:
-        places: The places of the store.
-        words: The index of words of its database.
-    """
+    """The indexes of one store. Thread-safe."""
 
     def __init__(self, places: StoredPlaces, words: WordIndex) -> None:
         self._words = words

@@ -116,11 +116,7 @@ class Opening:
         """The id of the store that was logged last; empty if there was none."""
 
     def found(self, session: Session) -> OpenStore | None:
-        """Return the store, or None if nothing was saved in it yet.
-
-        Raises:
-            StorageError: There is none, and it must exist.
-        """
+        """Return the store, or None if nothing was saved in it yet."""
         opened = self._look(session)
         if opened is None and self._must_exist:
             raise self._missing(session)
@@ -178,9 +174,6 @@ class Opening:
         """Return the store; create the tables and its row if they are missing.
 
         With `is_wanted` also if it must exist.
-
-        Raises:
-            StorageError: There is none, and it must exist.
         """
         found = self._look(session) if is_wanted else self.found(session)
         if found is not None:

@@ -21,13 +21,7 @@ _MOST_KNOWN = 4096
 
 
 class Tidying:
-    """Compacts places after saves, when more than half of them is old history. Thread-safe.
-
-    Args:
-        edit: Applies an edit to all entries of a place, and returns the number of freed bytes.
-        clock: The clock of the store.
-        keep_history: How long older history is kept; None keeps it forever.
-    """
+    """Compacts places after saves, when more than half of them is old history. Thread-safe."""
 
     def __init__(
         self,
@@ -47,12 +41,7 @@ class Tidying:
         return self._edit(identity, lambda entries: compacted(entries, cutoff))
 
     def tidy(self, identity: Identity, last: int) -> None:
-        """Compact a place if it has doubled since the last check, and more than half is history.
-
-        Args:
-            identity: The place.
-            last: The number of its last line.
-        """
+        """Compact a place if it has doubled since the last check, and more than half is history."""
         if self._keep_history is None:
             return
         if len(self._compacted) >= _MOST_KNOWN:  # a process may save to millions of places

@@ -436,11 +436,6 @@ class PlaceRewriter(PlaceWriter):
         """Edit conversations of a place, under a new data key each; return whether one changed.
 
         Those without messages are deleted.
-
-        Args:
-            session: A session inside a transaction.
-            identity: The place.
-            edit_of: Returns the edit of a conversation, given its id; None to leave it.
         """
         is_changed = False
         for key, _ in session.rows(sql.LOCK_OWNED, [self._reader.key(identity)]):

@@ -120,11 +120,7 @@ _ERASED = "FROM places WHERE (place, made) IN (SELECT substr(place, 1, 16), made
 
 
 class Draft:
-    """A temporary folder next to a target, removed by the next one if this process is killed.
-
-    Args:
-        target: The folder to be made or filled.
-    """
+    """A temporary folder next to a target, removed by the next one if this process is killed."""
 
     def __init__(self, target: Path) -> None:
         self.folder = target.parent / f".{target.name}-{token_hex(8)}.tmp"
@@ -184,10 +180,6 @@ _ALIVE = "draft"
 
 class Restoration:
     """A backup that is about to replace the database of a folder. Every method blocks.
-
-    Args:
-        backup: The folder of the backup.
-        database: The database; it may be missing.
 
     Raises:
         StorageError: The operating system refused.

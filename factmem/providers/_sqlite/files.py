@@ -195,11 +195,7 @@ class DatabaseFiles:
 
     @contextmanager
     def unused(self) -> Generator[None]:
-        """Do without a log, so that the database is one file; the caller holds the lock.
-
-        Raises:
-            StoreBusyError: A connection is open, in this process or another one.
-        """
+        """Do without a log, so that the database is one file; the caller holds the lock."""
         if not self.exists():
             self._remove_rest()
             yield
@@ -329,9 +325,6 @@ class DatabaseFiles:
         """Raise unless the database is of the store that was opened in this folder before.
 
         The mark is in the reserve, and so in no copy by `backup`. It is written if there is none.
-
-        Raises:
-            TamperedError: It is the database of another store under the same key.
         """
         with suppress(OSError):
             fd = os.open(self.root / _RESERVE, os.O_RDWR | ORDINARY)
@@ -569,11 +562,7 @@ class Guard:
 
     @property
     def descriptor(self) -> int:
-        """The descriptor of the database, which stays open as long as any connection.
-
-        Raises:
-            OSError: The file is read-only.
-        """
+        """The descriptor of the database, which stays open as long as any connection."""
         if self._database < 0:
             raise PermissionError("the database is read-only")
         return self._database

@@ -60,11 +60,7 @@ Changed = tuple[int, set[int] | None]
 
 
 class Gaps:
-    """Clears the gaps of a folder's database. The caller holds the lock of the store.
-
-    Args:
-        files: The files of the folder.
-    """
+    """Clears the gaps of a folder's database. The caller holds the lock of the store."""
 
     def __init__(self, files: DatabaseFiles) -> None:
         self._files = files

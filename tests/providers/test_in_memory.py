@@ -3,8 +3,10 @@
 import gc
 import sqlite3
 import threading
+import weakref
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -12,6 +14,7 @@ import pytest
 
 from factmem.models.when import TimeProvider
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing._facts import AGENT, LANGUAGES, USER, languages, theme
 from tests.contracts.stores import WholeStoreContract
 
@@ -68,15 +71,23 @@ def test_threads_share_a_store(backends: Sequence[str]) -> None:
     assert anyio.run(count) == THREADS * TASKS
 
 
-async def test_a_store_that_was_dropped_is_closed() -> None:
+@pytest.mark.parametrize("kind", ["memory", "files"])
+async def test_a_store_that_was_dropped_is_closed(kind: str, tmp_path: Path) -> None:
     """Nobody needs to close it, also not one that refers to itself."""
-    store: Any = InMemoryProvider()
+    store: Any = InMemoryProvider() if kind == "memory" else LocalFileMemoryProvider(tmp_path)
     await store.save(theme("dark"), USER, AGENT)
-    connection = store._backend.database.db
-    store.itself = store
+    database = store._backend.database
+    held = vars(database if kind == "memory" else database._db).values()
+    opened = [each for each in held if isinstance(each, sqlite3.Connection)]
+    store.itself, dropped = store, weakref.ref(database)
 
-    del store
-    gc.collect()
+    del store, database, held
+    with anyio.fail_after(60):
+        while dropped() is not None:  # the thread that saved may still hold it
+            gc.collect()
+            await anyio.sleep(0.001)
 
-    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
-        connection.execute("SELECT 1")
+    assert opened
+    for connection in opened:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            connection.execute("SELECT 1")

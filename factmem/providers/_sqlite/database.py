@@ -77,6 +77,34 @@ _FEW = 100
 """The conversations of a place that an event loop compares, in 0.1 ms."""
 
 
+class _Connections:
+    """The connections of a database and their guard, closed when it is dropped.
+
+    They are an object of their own, as the garbage collector finalizes the objects of a cycle in any
+    order: since Python 3.13 a connection warns if a `__del__` did not close it before its own turn.
+    """
+
+    writer: sqlite3.Connection | None = None
+    reader: sqlite3.Connection | None = None
+    warm: sqlite3.Connection | None = None
+    guard: Guard | None = None
+    pin = -1
+
+    def close(self) -> None:
+        """Close all connections."""
+        for db in (self.warm, self.reader, self.writer):
+            if db is not None:
+                with suppress(sqlite3.Error):
+                    db.close()
+        self.warm = self.reader = self.writer = None
+
+    def drop(self) -> None:
+        """Close the connections of a store that was dropped; its log stays until the next close."""
+        self.close()
+        if self.guard is not None:
+            abandon(self.guard, self.pin)
+
+
 class SqliteDatabase:
     """The database of one folder, a `Database`. Thread-safe.
 
@@ -113,11 +141,8 @@ class SqliteDatabase:
         # Reentrant, as a callback under any of them may fork.
         self._reading = threading.RLock()
         self._warming = threading.RLock()
-        self._writer: sqlite3.Connection | None = None
-        self._reader: sqlite3.Connection | None = None
-        self._warm: sqlite3.Connection | None = None
-        self._guard: Guard | None = None
-        self._pin = -1
+        self._db = _Connections()
+        weakref.finalize(self, self._db.drop)
         self._pid = os.getpid()
         self._inode: tuple[int, int] | None = None
         self._is_fixed = False
@@ -220,11 +245,11 @@ class SqliteDatabase:
             self._check_process()
             try:
                 self._close_replaced()
-                if self._writer is None and self.files.exists():
-                    self._writer = self._made()
-                yield SqliteSession(self._writer, self._create, self._locked, file=self._inode)
+                if self._db.writer is None and self.files.exists():
+                    self._db.writer = self._made()
+                yield SqliteSession(self._db.writer, self._create, self._locked, file=self._inode)
             except sqlite3.Error as exc:
-                self._writer = self._dropped(self._writer, exc)
+                self._db.writer = self._dropped(self._db.writer, exc)
                 raise self.files.error_of(exc) from exc
             except ODD_VALUES as exc:
                 self.files.check_sound(exc)
@@ -236,7 +261,7 @@ class SqliteDatabase:
     def _locked(self) -> Generator[None]:
         """Hold the lock of the store. SQLite waits for another program no longer than is left."""
         with self._lock.held(until=self._until):
-            db, left = self._writer, max(self._until - time.monotonic(), 0.0)
+            db, left = self._db.writer, max(self._until - time.monotonic(), 0.0)
             if db is None or left > 0.9 * self._timeout:
                 yield
                 return
@@ -252,11 +277,11 @@ class SqliteDatabase:
 
         It would keep SQLite's lock from all others.
         """
-        if self._writer is not None and self._writer.in_transaction:
+        if self._db.writer is not None and self._db.writer.in_transaction:
             self.epoch += 1
             with suppress(sqlite3.Error):
-                self._writer.close()
-            self._writer = None
+                self._db.writer.close()
+            self._db.writer = None
 
     @contextmanager
     def writing_soon(self) -> Generator[None]:
@@ -280,8 +305,8 @@ class SqliteDatabase:
                 yield
 
     def _create(self) -> sqlite3.Connection:
-        self._writer = self._made()
-        return self._writer
+        self._db.writer = self._made()
+        return self._db.writer
 
     @contextmanager
     def snapshot(self) -> Generator[SqliteSession]:
@@ -290,16 +315,16 @@ class SqliteDatabase:
         with self._reading:
             self._check_process()
             try:
-                if self._reader is None:
-                    self._reader = self._opened()
-                db = self._reader
+                if self._db.reader is None:
+                    self._db.reader = self._opened()
+                db = self._db.reader
                 if db is None:
                     yield SqliteSession(None)
                     return
                 with self._pinned(db):
                     yield SqliteSession(db, renew=lambda: begin_snapshot(db), file=self._inode)
             except sqlite3.Error as exc:
-                self._reader = self._dropped(self._reader, exc)
+                self._db.reader = self._dropped(self._db.reader, exc)
                 raise self.files.error_of(exc) from exc
             except ODD_VALUES as exc:
                 self.files.check_sound(exc)
@@ -345,28 +370,28 @@ class SqliteDatabase:
     def _pinned(self, db: sqlite3.Connection) -> Generator[None]:
         begin_snapshot(db)
         try:
-            pin(self._pin)
+            pin(self._db.pin)
             yield
         finally:
-            unpin(self._pin)
+            unpin(self._db.pin)
             with suppress(sqlite3.Error):
                 if db.in_transaction:
                     db.execute("COMMIT")
             if self._is_fixed:  # the next writer may be another user's process
                 db.close()
-                self._reader = None
+                self._db.reader = None
 
     def warm(self) -> sqlite3.Connection | None:
         """Return the connection for event loops, locked until `cool`.
 
         None if that needs waiting.
         """
-        db = self._warm
+        db = self._db.warm
         if db is None or self.files.identity() != self._inode or self._pid != os.getpid():
             return None
         if not self._warming.acquire(blocking=False):
             return None
-        if self._warm is not db:
+        if self._db.warm is not db:
             self._warming.release()
             return None
         return db
@@ -379,8 +404,8 @@ class SqliteDatabase:
         """Open the connection for event loops, in a worker thread."""
         self._close_replaced()
         with self._warming:
-            if self._warm is None and not self._is_fixed:
-                self._warm = self._opened_warm()
+            if self._db.warm is None and not self._is_fixed:
+                self._db.warm = self._opened_warm()
 
     def _opened_warm(self) -> sqlite3.Connection | None:
         self._check_process()
@@ -419,10 +444,10 @@ class SqliteDatabase:
         return db
 
     def _guarded(self) -> None:
-        if self._guard is None:
+        if self._db.guard is None:
             with self.files.readable():
-                self._guard = Guard.of(self.files.path)
-            self._pin = -1 if self._guard is None else self._guard.take_pin()
+                self._db.guard = Guard.of(self.files.path)
+            self._db.pin = -1 if self._db.guard is None else self._db.guard.take_pin()
 
     def _check_process(self) -> None:
         if self._pid != os.getpid():
@@ -450,7 +475,7 @@ class SqliteDatabase:
 
     def close_locked(self) -> None:
         """Close all connections; the caller holds the three locks."""
-        if self._guard is not None or self._writer is not None:
+        if self._db.guard is not None or self._db.writer is not None:
             # The lock serializes the checkpoint of the last connection with writers.
             with suppress(StoreBusyError, StorageError), self._lock.held(1.0):
                 self._close()
@@ -460,29 +485,14 @@ class SqliteDatabase:
     def _close(self) -> None:
         self.epoch += 1
         self._inode = None
-        guard, self._guard = self._guard, None
+        guard, self._db.guard = self._db.guard, None
         if guard is not None:
-            guard.return_pin(self._pin)
-            self._pin = -1
+            guard.return_pin(self._db.pin)
+            self._db.pin = -1
             guard.release()
-        for db in (self._warm, self._reader, self._writer):
-            if db is not None:
-                with suppress(sqlite3.Error):
-                    db.close()
-        self._warm = self._reader = self._writer = None
+        self._db.close()
         if guard is not None:
             guard.close()
-
-    def __del__(self) -> None:
-        """Close the connections of a store that was dropped; its log stays until the next close."""
-        for name in ("_warm", "_reader", "_writer"):
-            db = getattr(self, name, None)
-            if db is not None:
-                with suppress(sqlite3.Error):
-                    db.close()
-        guard = getattr(self, "_guard", None)
-        if guard is not None:
-            abandon(guard, self._pin)
 
     def _close_replaced(self) -> None:
         """Close a file that was deleted or replaced: SQLite would go on with the old one."""
@@ -540,7 +550,7 @@ class SqliteDatabase:
         Return False while a reader prevents it.
         """
         with self._writing:
-            db = self._writer
+            db = self._db.writer
             if db is None:
                 return True
             try:
@@ -551,7 +561,7 @@ class SqliteDatabase:
                         (busy, _, _) = db.execute("PRAGMA wal_checkpoint(truncate)").fetchone()
                         ((remains,),) = db.execute("SELECT max(remains) FROM stores").fetchall()
                         if not busy and remains:
-                            return self._gaps.clear(db, changed, self._guard, self._inode)
+                            return self._gaps.clear(db, changed, self._db.guard, self._inode)
                         return not busy
                     finally:
                         db.execute(f"PRAGMA busy_timeout = {int(self._timeout * 1000)}")
@@ -575,7 +585,7 @@ class SqliteDatabase:
         """Whether an erasure could not empty the log."""
         with self._writing:
             try:
-                row = self._writer and self._writer.execute("SELECT max(remains) FROM stores")
+                row = self._db.writer and self._db.writer.execute("SELECT max(remains) FROM stores")
                 return bool(row and (row.fetchone() or (0,))[0])
             except sqlite3.Error:
                 return False

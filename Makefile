@@ -116,9 +116,10 @@ clean:
 
 # pip reads dependency groups since 25.1, and a new environment brings an older one.
 $(VENV)/.pip:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-		echo "factmem needs Python 3.11 or newer, and '$(PYTHON)' is not that." >&2; \
-		echo "Name one that is: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(3 * (sys.version_info < (3, 11)))' 2>/dev/null || { \
+		if [ $$? = 3 ]; then echo "'$(PYTHON)' is older than Python 3.11, which factmem needs." >&2; \
+		else echo "'$(PYTHON)' does not run: it is not on this machine, or no Python." >&2; fi; \
+		echo "Name Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(python) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
 	$(python) -m pip install --quiet --upgrade "pip>=25.1"
 	@touch $@

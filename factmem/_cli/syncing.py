@@ -32,6 +32,9 @@ async def sync(
         float | None, typer.Option(metavar="SECONDS", help="Sync again and again.", min=1)
     ] = None,
     place: PlaceOptions = None,
+    conversations: Annotated[
+        bool, typer.Option("--conversations", help="Conversations as well, from now on.")
+    ] = False,
     state: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="By default the store's path with .sync.")
     ] = None,
@@ -54,7 +57,14 @@ async def sync(
     while True:
         with progress_bar("Receiving") as update:
             report = await sync_devices(
-                store, folder, key=key, state=own, places=places, dry_run=dry_run, progress=update
+                store,
+                folder,
+                key=key,
+                state=own,
+                places=places,
+                conversations=conversations,
+                dry_run=dry_run,
+                progress=update,
             )
         answer = _answer(report, is_dry=dry_run)
         if watch is None:

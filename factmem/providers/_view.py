@@ -10,7 +10,15 @@ use.
 # pyright: reportUnknownLambdaType=false, reportPrivateUsage=false
 # The rules count results of many types, and a method made from a rule acts for its view.
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing
 from datetime import datetime, timedelta
 from functools import wraps
@@ -441,6 +449,10 @@ class ConversationsView(_View, ConversationStore):
         ConversationStore, "remove", _AMEND._replace(operation=MemoryOperation.FORGET)
     )
 
+    lines = _restricted(ConversationStore, "lines", _LISTED._replace(nothing=dict))
+    removed_at = _restricted(ConversationStore, "removed_at", _UNSEEN)
+    rewrite = _restricted(ConversationStore, "rewrite", _AMEND._replace(counts=lambda _, __: 0))
+
     @property
     def _viewed(self) -> ConversationStore:
         return self._store.conversations
@@ -450,6 +462,17 @@ class ConversationsView(_View, ConversationStore):
         self._check_open()
         inside = {place: each for place, each in since.items() if self._is_inside([place])}
         return await self._viewed.changes(inside)
+
+    @override
+    async def states(self, known: Collection[str] = ()) -> dict[str, tuple[Place, str] | None]:
+        self._check_open()
+        # Those that are known are asked again, as their places decide whether they are inside.
+        found = await self._viewed.states(() if self._is_view else known)
+        return {
+            state: None if state in known else named
+            for state, named in found.items()
+            if named is None or self._is_inside([named[0]])
+        }
 
     @override
     async def take(self, lease: timedelta, within: Boundary = UNBOUNDED) -> LearningTask | None:

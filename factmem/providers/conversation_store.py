@@ -6,13 +6,14 @@ messages of a place, so that an erasure removes both, and `append` counts the by
 the limit.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import orjson
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
+from factmem.ledger.entries import Entry
 from factmem.models._values import checked_name
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.places import Identity, Place
@@ -168,6 +169,47 @@ class ConversationStore:
         return await self._stored.converse(
             lambda stored: stored.remove(identity, name, before=until, ids=ids)
         )
+
+    async def states(self, known: Collection[str] = ()) -> dict[str, tuple[Place, str] | None]:
+        """Return a string for the state of each conversation, without reading it.
+
+        Each with the place and the id; None if the string is in `known`. See `FactStore.states`.
+        """
+        found = await self._stored.converse(lambda stored: stored.states(frozenset(known)))
+        return {
+            state: named and (Place.of_identity(named[0]), named[1])
+            for state, named in found.items()
+        }
+
+    async def lines(self, conversation: str, place: Place) -> dict[int, Entry]:
+        """Return messages as they are stored, by number."""
+        identity = self._enter(place)
+        return await self._stored.converse(lambda stored: stored.lines(identity, conversation))
+
+    async def removed_at(self, conversation: str, place: Place) -> str | None:
+        """Return when the last message had been appended, as a stamp, before all were removed.
+
+        None if that never happened.
+        """
+        identity = self._enter(place)
+        return await self._stored.converse(lambda stored: stored.removed_at(identity, conversation))
+
+    async def rewrite(
+        self,
+        edit: Callable[[dict[int, Entry], int], dict[int, Entry]],
+        conversation: str,
+        place: Place,
+    ) -> None:
+        """Replace the messages of a conversation in one step; nobody appends meanwhile.
+
+        Args:
+            edit: Is called with the messages by number, and with the first number that was never
+                used. It returns all messages, under known numbers or later ones.
+            conversation: The id of the conversation.
+            place: Its place.
+        """
+        identity, name = self._enter(place), checked_name(conversation, "conversation")
+        await self._stored.converse(lambda stored: stored.rewrite(identity, name, edit))
 
     async def take(self, lease: timedelta, within: Boundary = UNBOUNDED) -> LearningTask | None:
         """Lease the conversation that is due longest; None if none is due.

@@ -101,8 +101,8 @@ def is_extended(before: str, after: str, lines: int) -> bool:
 
 def is_edited(before: str, after: str) -> bool:
     """Return whether the history of a place was edited between two states of `states`."""
-    (place, snapshot, _), (same, later, _) = _of_state(before), _of_state(after)
-    return place == same and later > snapshot
+    (place, snapshot, count), (same, later, last) = _of_state(before), _of_state(after)
+    return place == same and later > snapshot and last >= count
 
 
 def _of_state(state: str) -> tuple[str, int, int]:

@@ -21,12 +21,13 @@ def sync_devices(
     key: Key,
     state: str | os.PathLike[str],
     places: Iterable[Place] | None = None,
+    conversations: bool = False,
     dry_run: bool = False,
     progress: Callable[[int, int], None] | None = None,
     portal: Portal = SHARED_PORTAL,
 ) -> devices.SyncReport:
     """Exchange facts with the other devices that use a folder; see `transfer.sync_devices`."""
-    options = {"places": places, "dry_run": dry_run, "progress": progress}
+    options = {"conversations": conversations, "dry_run": dry_run, "progress": progress}
     sync: Any = partial(devices.sync_devices, store.wrapped, folder, key=key, state=state)
-    report: devices.SyncReport = portal.call(sync, **options)
+    report: devices.SyncReport = portal.call(sync, places=places, **options)
     return report

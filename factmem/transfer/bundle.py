@@ -59,7 +59,7 @@ from factmem.models._values import checked_name
 from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.places import Identity, Place
 from factmem.models.when import TimeProvider, stamp, system_clock, utc
-from factmem.providers.conversations import NewTurn, Turn, new_turn
+from factmem.providers.conversations import NewTurn, Turn, conversation_of, new_turn, owner_of
 from factmem.providers.results import ErasureReceipt
 from factmem.providers.store import FactStore
 from factmem.transfer._outputs import Output
@@ -220,13 +220,16 @@ class BundleWriter:
         self._write([_line({**header, "history": history})])
 
     def write_place(self, identity: Identity, entries: Sequence[Entry]) -> None:
-        """Write a place and its entries.
+        """Write a place, or a conversation as it is stored, and its entries.
 
         Raises:
             ValueError: A value is too large for a reader.
         """
         parts = [part for entry in entries for part in _split(entry)]
-        self._write([_line({"place": identity, "entries": len(parts)})])
+        head: dict[str, object] = {"place": owner_of(identity), "entries": len(parts)}
+        if (named := conversation_of(identity)) is not None:
+            head["conversation"] = named[1]
+        self._write([_line(head)])
         self._write(map(_entry_line, parts))
         self._places += 1
         self.entries += len(parts)
@@ -355,7 +358,8 @@ class BundleReader:
         self._turns = (0, 0)
         try:
             conversation = fields.get("conversation")
-            conversation = None if conversation is None else checked_name(conversation, "id")
+            if conversation is not None and not self._is_verified:
+                checked_name(conversation, "id")
         except (TypeError, ValueError):
             self._fail("names no valid conversation")
         return BundlePart(self._place(fields.get("place")), conversation, count)

@@ -15,19 +15,16 @@ old: then files are read again, or written again, and nothing else happens.
 """
 
 import os
-from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from hashlib import blake2b
-from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import orjson
 from anyio.to_thread import run_sync
@@ -36,25 +33,38 @@ from factmem._arguments import expect, expect_path
 from factmem._concurrency.file_lock import try_lock
 from factmem.encryption.key import Key
 from factmem.errors import StorageError, StoreBusyError
-from factmem.ledger._merging import Received, numbered
-from factmem.ledger.entries import Edit, Entry, encoded_entry
+from factmem.ledger._merging import Received, check_recorded, numbered
+from factmem.ledger.entries import Edit, Entry
 from factmem.models._checked import checked_places
 from factmem.models._display import Displayed
 from factmem.models.facts import ConceptDefinition
 from factmem.models.places import Identity, Place
 from factmem.models.when import TimeProvider, moment, stamp, system_clock
+from factmem.providers.conversations import identity_in, owner_of
 from factmem.providers.results import is_edited, is_extended
 from factmem.providers.store import FactStore
+from factmem.transfer._device_chats import Rules, key_of, sent_form
 from factmem.transfer._device_files import Header, Named, SealedFiles, key_of_phrase, new_phrase
+from factmem.transfer._device_state import (
+    CHUNK,
+    MARKS,
+    Digests,
+    Known,
+    Sent,
+    bundles_of,
+    chat_of,
+    cut,
+    digests_of,
+    identity_of,
+    name_of,
+    parts_of,
+)
 from factmem.transfer._outputs import write_whole
 from factmem.transfer._rows import check_store
-from factmem.transfer.bundle import BundleReader, BundleWriter
 
 __all__ = ["SyncReport", "key_of_phrase", "new_phrase", "sync_devices"]
 
-_CHUNK = 8 * 1024 * 1024
-"""About the most bytes of a bundle in one file; file services send a changed file whole."""
-_MOST_FILES, _SMALL = 16, _CHUNK // 8
+_MOST_FILES, _SMALL = 16, CHUNK // 8
 """A device with more small files than that folds them into one."""
 
 
@@ -78,68 +88,6 @@ class SyncReport(Displayed):
     read before. Nothing of them was taken, and nothing is lost by them here."""
 
 
-_Digests: TypeAlias = str
-"""The digests of entries one after the other, as a JSON parser is slow with many strings."""
-_DIGEST = 12
-"""The characters of one: 72 bits."""
-
-
-class _Sent(NamedTuple):
-    """What this device has published of a place."""
-
-    identity: Identity
-    digests: _Digests = ""
-    """Of the entries in its own files."""
-    last: str = ""
-    """When the last entry of the place was recorded."""
-    state: str = ""
-    """The state of the place in the store: while it has this one, it is not read."""
-
-
-@dataclass
-class _Known:
-    """What this device has read and written; the file `state.json`."""
-
-    device: str = field(default_factory=lambda: token_hex(8))
-    key: str = ""
-    serial: int = 0
-    own: dict[str, list[int]] = field(default_factory=dict)
-    """Its files, each with its size and time."""
-    receipt: str | None = None
-    """The one of them that only says what was read."""
-    removed_at: int = 0
-    """The serial of the last files from which something was removed."""
-    wanted: list[str] | None = None
-    """The only places that were synced."""
-    concepts: list[Any] = field(default_factory=list)
-    """The definitions in its files."""
-    read: dict[str, dict[str, dict[str, _Digests]]] = field(default_factory=dict)
-    """The entries in the files that were read, by device, file and place."""
-    latest: dict[str, tuple[int, list[str], str]] = field(default_factory=dict)
-    """The last serial of each device, the files that it had then, and the time."""
-    places: dict[str, _Sent] = field(default_factory=dict)
-    erased: dict[str, tuple[Identity, str, str]] = field(default_factory=dict)
-    """The time of the last erasure of each place, and when this device learnt of it."""
-    seen_by: dict[str, int] = field(default_factory=dict)
-    """The last serial of this device that each other one has read."""
-
-    @classmethod
-    def load(cls, path: Path) -> "tuple[_Known, bytes]":
-        """Return the state and its text; a new device if there is none, or a damaged one."""
-        try:
-            text = path.read_bytes()
-            known = cls(**orjson.loads(text))
-            known.places = {name: _Sent(*each) for name, each in known.places.items()}
-        except (FileNotFoundError, ValueError, TypeError):
-            return cls(), b""
-        return known, text
-
-    def theirs(self, place: str) -> frozenset[str]:
-        """Return the digests of a place in the files of others."""
-        files = (found for files in self.read.values() for found in files.values())
-        return frozenset(each for found in files for each in _cut(found.get(place, "")))
-
-
 async def sync_devices(
     store: FactStore,
     folder: str | os.PathLike[str],
@@ -147,6 +95,7 @@ async def sync_devices(
     key: Key,
     state: str | os.PathLike[str],
     places: Iterable[Place] | None = None,
+    conversations: bool = False,
     dry_run: bool = False,
     clock: TimeProvider = system_clock,
     progress: Callable[[int, int], None] | None = None,
@@ -155,8 +104,8 @@ async def sync_devices(
 
     Afterwards this store has what all others had written, and they get what it has with their next
     sync: facts, corrections, forgettings, proposals, purges, erasures, and the definitions of
-    concepts. Conversations stay on each device. A sync that fails or is killed leaves nothing
-    half-done: the next one continues. One without changes reads no facts.
+    concepts. A sync that fails or is killed leaves nothing
+    half-done: the next one continues. One without changes reads no facts. Erasures of a store in memory stay on the device.
 
     Args:
         store: The memory of this device.
@@ -167,6 +116,9 @@ async def sync_devices(
         state: A folder of this device alone, for what it knows about the shared one. If it is
             missing, it is created.
         places: Only these places; all by default.
+        conversations: Sync conversations as well, from now on: messages in the order in which they
+            were appended, edited and removed ones. Messages of others are not queued for learning.
+            Where two devices continued one conversation, later messages get other numbers.
         dry_run: Report what would be sent, and write nothing.
         clock: Returns the time.
         progress: Called with the number of files of others that are read, and of all new ones.
@@ -187,7 +139,7 @@ async def sync_devices(
     with _locked(own / "lock"):
         files = await run_sync(SealedFiles, shared, key)
         path = own / "state.json"
-        run = _Sync(store, files, path, wanted=wanted, now=stamp(clock()))
+        run = _Sync(store, files, path, wanted=wanted, now=stamp(clock()), chats=conversations)
         return await run.done(is_dry=dry_run, progress=progress)
 
 
@@ -215,23 +167,23 @@ class _Stateful(Protocol):
     async def entries_since(self, place: Place, state: str) -> list[Entry] | None: ...
 
 
-async def _states(store: FactStore, known: Collection[str]) -> dict[str, Place | None]:
-    if isinstance(store, _Stateful):
-        return await store.states(known)
-    return {token_hex(8): place for place in await store.list_places()}
-
-
 class _Found:
     """What was read of a place that has changed."""
 
     def __init__(
-        self, place: Place, state: str, entries: list[Entry], *, is_whole: bool, is_grown: bool
+        self,
+        identity: Identity,
+        state: str,
+        entries: list[Entry],
+        *,
+        is_whole: bool,
+        is_grown: bool,
     ) -> None:
-        self.place = place
+        self.identity = identity
         self.state = state
         self.entries = entries
         self.last: str = entries[-1]["at"] if entries else ""
-        self.digests = _digests(entries)
+        self.digests = digests_of(entries)
         self.is_whole = is_whole
         """Whether these are all of its entries, and not only those since the last sync."""
         self.is_grown = is_grown
@@ -249,12 +201,18 @@ class _Sync:
         *,
         wanted: list[Place] | None,
         now: str,
+        chats: bool,
     ) -> None:
         self._store = store
         self._files = files
         self._path = path
-        self._known, self._text = _Known.load(path)
-        self._wanted = None if wanted is None else {_name(place.identity) for place in wanted}
+        self._known, self._text = Known.load(path)
+        self._wanted = None if wanted is None else {name_of(place.identity) for place in wanted}
+        if chats and not self._known.chats:  # files may have some that were not wanted before
+            self._known.chats, self._known.read = True, {}
+        self._marks = {name: {*cut(marks)} for name, marks in self._known.marks.items()}
+        self._keys = {name: {*cut(sent.keys)} for name, sent in self._known.places.items()}
+        """The keys of the messages of each conversation at the last look."""
         self._now = now
         self._problems: list[str] = []
         self._erased = self._received = self._sent = 0
@@ -324,7 +282,7 @@ class _Sync:
         for files in known.read.values():
             for file in files.keys() - listed.keys():
                 for name, digests in files.pop(file).items():
-                    self._gone.setdefault(name, set()).update(_cut(digests))
+                    self._gone.setdefault(name, set()).update(cut(digests))
         wanted = None if self._wanted is None else sorted(self._wanted)
         if wanted != known.wanted:  # files may have entries that were not wanted before
             known.wanted, known.read = wanted, {}
@@ -335,16 +293,19 @@ class _Sync:
         seen = {name: each.state for name, each in sent.items()} | self._states
         names = {state: name for name, state in seen.items()}
         taken, self._taken = self._taken, {}
-        gone = set(sent)
-        for state, found in (await _states(store, names)).items():
-            name = names[state] if found is None else _name(found.identity)
+        gone = {name for name, each in sent.items() if chat_of(each.identity) != MARKS}
+        listed = await self._listed(names)
+        for state, found in listed.items():
+            name = names[state] if found is None else name_of(found)
             gone.discard(name)
             before, self._states[name] = self._states.get(name, ""), state
-            if self._wanted is not None and name not in self._wanted and name not in sent:
+            is_new = found is not None or is_all or name in self._again
+            if not is_new or not (self._wants(name) or name in sent):
                 continue
-            if found is None and not is_all and name not in self._again:
+            mine = sent.get(name, Sent(identity_of(name)))
+            if chat_of(mine.identity) is not None:
+                await self._look_at_chat(name, state, is_dry=is_dry)
                 continue
-            mine = sent.get(name, _Sent(_identity(name)))
             count, last = taken.get(name, (0, ""))
             if count and name not in self._again and is_extended(before, state, count):
                 # Nobody else has added anything since the last look: all of it is in other files.
@@ -353,7 +314,7 @@ class _Sync:
                 else:
                     known.state, known.last = state, last
                 continue
-            place = _place_of(mine.identity)
+            place = Place.of_identity(mine.identity)
             new = None
             is_known = bool(mine.state) and not is_all and name not in self._again
             if is_known and isinstance(store, _Stateful):
@@ -366,17 +327,77 @@ class _Sync:
             if not is_dry and (later := await self._later(place, entries)) is not entries:
                 entries, is_whole = later, True
             make = partial(_Found, is_whole=is_whole, is_grown=new is not None)
-            self._present[name] = await run_sync(make, place, state, entries)
+            self._present[name] = await run_sync(make, mine.identity, state, entries)
         for name in gone:
-            place = _place_of(sent[name].identity)
-            self._present[name] = _Found(place, "", [], is_whole=True, is_grown=False)
+            mine = sent[name]
+            self._present[name] = _Found(mine.identity, "", [], is_whole=True, is_grown=False)
+            if chat_of(mine.identity) is not None:
+                await self._look_at_chat(name, "", is_dry=is_dry)
+
+    async def _listed(self, known: Collection[str]) -> dict[str, Identity | None]:
+        """Return the state of each place, and its identity if the state is not known."""
+        store, found = self._store, dict[str, Identity | None]()
+        if isinstance(store, _Stateful):
+            for state, place in (await store.states(known)).items():
+                found[state] = None if place is None else place.identity
+        else:
+            found |= {token_hex(8): place.identity for place in await store.list_places()}
+        if self._known.chats:
+            for state, named in (await store.conversations.states(known)).items():
+                found[state] = None if named is None else identity_in(named[0].identity, named[1])
+        return found
+
+    async def _look_at_chat(self, name: str, state: str, *, is_dry: bool) -> None:
+        """Read a conversation, and mark what was removed from it since the last look."""
+        known, talks, identity = self._known, self._store.conversations, identity_of(name)
+        sent = known.places.get(name, Sent(identity))
+        place, chat = Place.of_identity(owner_of(identity)), chat_of(identity) or ""
+        owner = name_of(place.identity)
+        lines = await talks.lines(chat, place) if state else {}
+        marks = self._marks.setdefault(owner, set())
+        present = {key_of(name, entry) for entry in lines.values()}
+        if missing := self._keys.get(name, set()) - present - marks:
+            await self._note_erasure(place)
+            removed_at = await talks.removed_at(chat, place) or ""
+            if is_edited(sent.state, state) or removed_at >= sent.last:
+                marks |= missing
+                self._is_removed = True
+            elif known.erased.get(owner, ("", ""))[1] < sent.last:
+                self._is_older = True
+        until = known.erased.get(owner, ("", ""))[1]
+        if not is_dry and any(entry["at"] <= until for entry in lines.values()):
+            await self._merge_chat(place, chat, [])
+            lines = await talks.lines(chat, place)
+        self._keys[name] = {key_of(name, entry) for entry in lines.values()}
+        make = partial(_Found, is_whole=True, is_grown=True)
+        self._present[name] = await run_sync(make, identity, state, sent_form(lines))
+
+    def _look_again(self, owner: str) -> None:
+        """Let a place and its conversations be read though they may not have changed."""
+        names = filter(self._wants, {*self._known.places, *self._states})
+        self._again |= {
+            owner,
+            *(name for name in names if name_of(owner_of(identity_of(name))) == owner),
+        }
+
+    def _wants(self, name: str) -> bool:
+        return self._wanted is None or name_of(owner_of(identity_of(name))) in self._wanted
+
+    def _look_at_marks(self, *, is_all: bool) -> None:
+        for owner, marks in self._marks.items():
+            identity = identity_in(identity_of(owner), MARKS)
+            name, count = name_of(identity), str(len(marks))
+            sent = self._known.places.get(name, Sent(identity))
+            if marks and (is_all or sent.state != count or name in self._again):
+                entries: list[Any] = [{"at": "", "gone": mark} for mark in sorted(marks)]
+                self._present[name] = _Found(identity, count, entries, is_whole=True, is_grown=True)
 
     async def _later(self, place: Place, entries: list[Entry]) -> list[Entry]:
         """Record again what was recorded here after an erasure, by a clock that was behind it.
 
         The other devices would take it for what was erased.
         """
-        _, at, learnt_at = self._known.erased.get(_name(place.identity), ("", "", ""))
+        _, at, learnt_at = self._known.erased.get(name_of(place.identity), ("", "", ""))
         if not any(entry["at"] <= at for entry in entries):
             return entries
         early = [entry for entry in entries if learnt_at <= entry["at"] <= at]
@@ -395,10 +416,10 @@ class _Sync:
             if name not in known.places or found.is_grown:
                 continue
             sent, there = known.places[name], frozenset(found.digests)
-            own = frozenset(_cut(sent.digests))
+            own = frozenset(cut(sent.digests))
             if there.issuperset(own) and there.issuperset(known.theirs(name)):
                 continue
-            await self._note_erasure(found.place)
+            await self._note_erasure(Place.of_identity(found.identity))
             # A purge leaves the save without its value, at the same time. Where the end is missing,
             # or nothing was edited, the store was restored or lost: then all files are read again,
             # and the own ones before they are replaced.
@@ -441,15 +462,20 @@ class _Sync:
     async def _take(self, file: Named, header: Header, bundle: bytes) -> None:
         """Take over what is in a file."""
         known, is_news = self._known, bool(bundle)
-        parts = await run_sync(_parts, bundle) if bundle else []
+        parts = await run_sync(parts_of, bundle) if bundle else []
         for identity, at in header.erased:
             is_news |= await self._erase(tuple(identity), at)
-        found: dict[str, _Digests] = {}
-        for place, entries, digests in parts:
-            name = _name(place.identity)
+        found: dict[str, Digests] = {}
+        for identity, entries, digests in parts:
+            name, place = name_of(identity), Place.of_identity(owner_of(identity))
             found[name] = found.get(name, "") + "".join(digests)
-            if self._wanted is None or name in self._wanted:
-                await self._note_erasure(place)
+            if not self._wants(name):
+                continue
+            await self._note_erasure(place)
+            if (chat := chat_of(identity)) is not None:
+                if known.chats:
+                    await self._take_chat(place, chat, entries)
+            else:
                 at = known.erased.get(name, ("", ""))[1]
                 kept = Received(each for each in entries if each["at"] > at)
                 count = await self._store.replay(kept, place.subject, place.scope)
@@ -467,6 +493,45 @@ class _Sync:
                 known.latest[file.device] = file.serial, list(header.files), header.written_at
             seen = header.seen.get(known.device, 0)
             known.seen_by[file.device] = max(known.seen_by.get(file.device, 0), seen)
+
+    async def _take_chat(self, place: Place, chat: str, entries: list[Any]) -> None:
+        """Take over messages of a conversation, or the marks of removed ones."""
+        check_recorded(entries, self._now)
+        if chat != MARKS:
+            await self._merge_chat(place, chat, entries)
+            return
+        marks = self._marks.setdefault(name_of(place.identity), set())
+        if new := {entry["gone"] for entry in entries} - marks:
+            marks |= new
+            await self._merge_chats(place)
+
+    async def _merge_chats(self, place: Place) -> None:
+        """Remove the messages of a place that were removed on other devices."""
+        try:
+            talks = self._store.conversations
+        except StorageError:  # this store keeps none
+            return
+        for chat in await talks.conversations(place):
+            await self._merge_chat(place, chat.id, [])
+
+    async def _merge_chat(self, place: Place, chat: str, entries: list[Any]) -> None:
+        owner, name = name_of(place.identity), name_of(identity_in(place.identity, chat))
+        until, learnt_at = self._known.erased.get(owner, ("", "", ""))[1:]
+        rules = Rules(name, self._marks.setdefault(owner, set()), until, learnt_at)
+        before = after = set[str]()
+
+        def edit(known: dict[int, Entry], last: int) -> dict[int, Entry]:
+            nonlocal before, after
+            before = {key_of(name, entry) for entry in known.values()}
+            rules.gone.update(self._keys.get(name, set()) - before)  # removed during this sync
+            found = rules.merged(known, last, entries)
+            after = {key_of(name, entry) for entry in found.values()}
+            return found
+
+        await self._store.conversations.rewrite(edit, chat, place)
+        self._received += len(after - before) if entries else 0
+        self._keys[name] = after
+        self._taken[name] = 0, ""
 
     def _check_others(self, listed: dict[str, Named]) -> None:
         """Tell of files that others had and that are missing, or of a folder that is an older one.
@@ -490,46 +555,41 @@ class _Sync:
     async def _erase(self, identity: Any, at: str) -> bool:
         """Remove what a place has from before an erasure; return whether it was not known."""
         known, place = self._known, Place.of_identity(identity)
-        name = _name(identity)
-        is_wanted = self._wanted is None or name in self._wanted
-        if not is_wanted or at <= known.erased.get(name, ("", ""))[1]:
+        name = name_of(identity)
+        if not self._wants(name) or at <= known.erased.get(name, ("", ""))[1]:
             return False
         known.erased[name] = identity, at, self._now
-        self._again.add(name)
+        self._look_again(name)
         subject, scope = place.subject, place.scope
         if any(entry["at"] <= at for entry in await self._store.entries(subject, scope)):
             # Not `erase`: it would also refuse what other devices have recorded since.
             await self._store.rewrite(_without_until(at), subject, scope)
             self._erased += 1
-        try:
-            talks = self._store.conversations
-        except StorageError:  # this store keeps none
-            return True
-        for chat in await talks.conversations(place):
-            await talks.remove(chat.id, place, before=moment(at))
+        await self._merge_chats(place)
         return True
 
     async def _note_erasure(self, place: Place) -> None:
         """Note when this store has erased a place, to tell the others."""
-        known, name = self._known, _name(place.identity)
+        known, name = self._known, name_of(place.identity)
         erased_at = await self._store.erased_at(place.subject, place.scope)
         at = "" if erased_at is None else stamp(erased_at)
         if at > known.erased.get(name, ("", ""))[1]:
-            known.erased[name] = place.identity, at, self._now
-            self._again.add(name)
+            # What this store has from before is what it has recorded since, by a clock set back.
+            known.erased[name] = place.identity, at, at
+            self._look_again(name)
             self._is_news = True
 
     async def _publish(self, *, is_dry: bool) -> None:
         """Write the entries that the folder does not have; all, if something of it must go."""
         known = self._known
         is_gone = any(
-            found.is_whole and not set(_cut(known.places[name].digests)) <= set(found.digests)
+            found.is_whole and not set(cut(known.places[name].digests)) <= set(found.digests)
             for name, found in self._present.items()
             if name in known.places
         )
         is_fold = self._is_fold or is_gone
         small = sorted(name for name, (size, _) in known.own.items() if size < _SMALL)
-        old: list[tuple[Place, list[Entry]]] = []
+        old: list[tuple[Identity, list[Entry]]] = []
         if len(small) <= _MOST_FILES:
             small = []
         try:
@@ -539,30 +599,34 @@ class _Sync:
         if is_fold:
             small, old = [], []
             await self._look(is_dry=is_dry, is_all=True)
-        new: list[tuple[Place, list[Entry]]] = []
+        self._look_at_marks(is_all=is_fold)
+        new: list[tuple[Identity, list[Entry]]] = []
         places = known.places.copy()
         for name, found in self._present.items():
-            sent = known.places.get(name, _Sent(found.place.identity))
+            sent = known.places.get(name, Sent(found.identity))
             theirs = known.theirs(name)
-            own = frozenset(() if is_fold else _cut(sent.digests))
+            own = frozenset(() if is_fold else cut(sent.digests))
             rest = [
                 (entry, digest)
                 for entry, digest in zip(found.entries, found.digests, strict=True)
                 if digest not in own and digest not in theirs
             ]
             if rest:
-                new.append((found.place, [entry for entry, _ in rest]))
+                new.append((found.identity, [entry for entry, _ in rest]))
             mine = sent.digests
             if found.is_whole:
                 mine = "".join(each for each in found.digests if each in own)
             mine += "".join(digest for _, digest in rest)
-            places[name] = _Sent(found.place.identity, mine, found.last or sent.last, found.state)
+            keys = "".join(sorted(self._keys.get(name, ())))
+            last = found.last or sent.last
+            places[name] = Sent(found.identity, mine, last, found.state, keys)
             if not found.state:
                 del places[name]
         self._sent += sum(len(entries) for _, entries in new)
         if is_dry:
             return
         known.places = places
+        known.marks = {name: "".join(sorted(marks)) for name, marks in self._marks.items() if marks}
         concepts = [[each.keyword, each.dump()] for each in await self._store.concepts()]
         is_told = concepts == known.concepts and bool(known.own)
         known.concepts = concepts
@@ -579,13 +643,13 @@ class _Sync:
             write_whole(str(self._path), text)
             self._text = text
 
-    def _entries_in(self, name: str) -> list[tuple[Place, list[Entry]]]:
+    def _entries_in(self, name: str) -> list[tuple[Identity, list[Entry]]]:
         """Return what is in an own file."""
         _, bundle = self._files.read(name)
-        return [part[:2] for part in _parts(bundle)] if bundle else []
+        return [part[:2] for part in parts_of(bundle)] if bundle else []
 
     async def _write(
-        self, new: Sequence[tuple[Place, list[Entry]]], small: Sequence[str], *, is_fold: bool
+        self, new: Sequence[tuple[Identity, list[Entry]]], small: Sequence[str], *, is_fold: bool
     ) -> None:
         """Write new files, and remove those that they replace."""
         known = self._known
@@ -602,7 +666,7 @@ class _Sync:
             "erased": [each[:2] for each in known.erased.values()],
             "concepts": known.concepts,
         }
-        bundles = await run_sync(lambda: list(_bundles(new, self._now))) or [b""]
+        bundles = await run_sync(lambda: list(bundles_of(new, self._now))) or [b""]
         for bundle in bundles:
             known.serial += 1
             head = {**header, "files": kept}
@@ -627,78 +691,5 @@ class _Sync:
         )
 
 
-def _name(identity: Sequence[str | None]) -> str:
-    return orjson.dumps(identity).decode()
-
-
-def _place_of(identity: Sequence[Any]) -> Place:
-    kind, scope, subject, entity = identity
-    return Place.of_identity((kind, scope, subject, entity))
-
-
 def _without_until(at: str) -> Edit:
     return lambda entries: [each if each["at"] > at else None for each in entries]
-
-
-def _identity(name: str) -> Identity:
-    kind, scope, subject, entity = orjson.loads(name)
-    return kind, scope, subject, entity
-
-
-def _cut(digests: _Digests) -> list[str]:
-    return [digests[at : at + _DIGEST] for at in range(0, len(digests), _DIGEST)]
-
-
-def _parts(bundle: bytes) -> list[tuple[Place, list[Entry], list[str]]]:
-    """Return the places of a bundle, each with its entries and their digests.
-
-    A file that opens was written by a device with the key, and what that has in its store is valid.
-    """
-    reader = BundleReader(BytesIO(bundle), is_verified=True)
-    reader.read_header()
-    found: list[tuple[Place, list[Entry], list[str]]] = []
-    while (part := reader.read_part()) is not None:
-        entries = [reader.read_entry() for _ in range(part.lines)]
-        found.append((part.place, entries, _digests(entries)))
-    return found
-
-
-def _digests(entries: Iterable[Entry]) -> list[str]:
-    """Return a digest of each entry; where it stands among those of its time may change."""
-    found: list[str] = []
-    for entry in entries:
-        rest: Any = entry
-        if "tie" in entry:
-            rest = {name: part for name, part in entry.items() if name != "tie"}
-        body = encoded_entry(rest) + entry["at"].encode()
-        found.append(b64encode(blake2b(body, digest_size=9).digest()).decode())
-    return found
-
-
-def _bundles(new: Sequence[tuple[Place, list[Entry]]], now: str) -> Iterator[bytes]:
-    """Yield the entries as bundles of about `_CHUNK` bytes."""
-    file = BytesIO()
-    writer = BundleWriter(file)
-    writer.write_header(now, history=True)
-    for place, entries in new:
-        start = 0
-        while start < len(entries):
-            size, end = 0, start
-            while end < len(entries) and size < _CHUNK - writer.bytes:
-                size += len(encoded_entry(entries[end]))
-                end += 1
-            end = max(end, start + 1)
-            # Those of one time stay together, so that the next file only has later ones.
-            while end < len(entries) and entries[end]["at"] == entries[end - 1]["at"]:
-                end += 1
-            writer.write_place(place.identity, entries[start:end])
-            start = end
-            if writer.bytes >= _CHUNK:
-                writer.write_end()
-                yield file.getvalue()
-                file = BytesIO()
-                writer = BundleWriter(file)
-                writer.write_header(now, history=True)
-    if writer.entries:
-        writer.write_end()
-        yield file.getvalue()

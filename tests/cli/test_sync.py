@@ -7,11 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 from typer.testing import CliRunner
 
 from factmem._cli.application import app
 from factmem._cli.exits import ExitCode
+from factmem.models.places import MemoryScope, Place
+from factmem.providers.conversations import new_turn
+from factmem.providers.local_file import LocalFileMemoryProvider
+from tests.transfer.devices import USER
 
 PLACE = "product/my-app/user/alice"
 
@@ -108,6 +113,28 @@ def test_a_dry_run_tells_what_would_be_sent(folder: Path) -> None:
     assert "Would send 1 entry" in run("sync", "shared", "--dry-run")
     assert sorted(folder.iterdir()) == before
     assert "Sent 1 entry" in run("sync", "shared")
+
+
+def test_conversations_go_along_if_they_are_wanted(folder: Path) -> None:
+    """On both devices, once `--conversations` was passed on both."""
+    joined()
+    place = Place(MemoryScope.Product("my-app"), USER.of("alice"))
+    turn = new_turn({"role": "user", "content": "I moved to Busan"})
+
+    async def append() -> None:
+        async with LocalFileMemoryProvider("one") as store:
+            await store.conversations.append([turn], "chat-7", place)
+
+    async def texts() -> list[str]:
+        async with LocalFileMemoryProvider("two") as store:
+            return [each.text for each in await store.conversations.turns("chat-7", place)]
+
+    anyio.run(append)
+    assert "Sent 1 entry" in run("sync", "shared", "--conversations")
+    run("sync", "shared", store="two")
+    assert anyio.run(texts) == []
+    assert "received 1" in run("sync", "shared", "--conversations", store="two")
+    assert anyio.run(texts) == ["I moved to Busan"]
 
 
 @pytest.mark.storm

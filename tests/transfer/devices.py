@@ -13,8 +13,10 @@ from factmem.encryption.key import Key
 from factmem.ledger.entries import Entry
 from factmem.models.facts import Concept, FactState, MultipleFacts, SingleFact
 from factmem.models.places import Place
+from factmem.providers.conversations import NewTurn, new_turn
 from factmem.providers.storages import EncryptedStorage, SimpleStorage
 from factmem.transfer._device_files import SealedFiles
+from factmem.transfer.bundle import conversations_of
 from factmem.transfer.devices import SyncReport, key_of_phrase, new_phrase, sync_devices
 
 CITY = Concept("city", "Where the user lives")
@@ -58,12 +60,21 @@ class Device:
     clock: Clock
 
     async def sync(self, **options: Any) -> SyncReport:
-        return await sync_devices(
-            self.store, self.folder, key=self.key, state=self.state, clock=self.clock, **options
-        )
+        given: Any = {"key": self.key, "state": self.state, "clock": self.clock, **options}
+        return await sync_devices(self.store, self.folder, **given)
 
     async def entries(self) -> list[list[Entry]]:
         return [await self.store.entries(place.subject, place.scope) for place in PLACES]
+
+    async def chats(self) -> list[dict[str, list[Any]]]:
+        """Return the messages of each conversation of each place."""
+        return [
+            {
+                name: [(turn.id, turn.message, turn.said_at) for turn in turns]
+                for name, turns in await conversations_of(self.store, place)
+            }
+            for place in PLACES
+        ]
 
 
 @dataclass
@@ -105,11 +116,11 @@ class World:
         files = SealedFiles(self.root / "shared", key or self.key)
         return b"".join(files.read(path.name)[1] for path in self.files)
 
-    async def settle(self) -> None:
+    async def settle(self, **options: Any) -> None:
         """Sync all devices until nothing is left to do."""
         for _ in range(6):
             before = [path.name for path in self.files]
-            reports = [await device.sync() for device in self.devices]
+            reports = [await device.sync(**options) for device in self.devices]
             assert not any(report.problems for report in reports), reports
             if before == [path.name for path in self.files]:
                 return
@@ -135,8 +146,9 @@ async def faults_of(world: World, said: set[str]) -> list[str]:
 class History:
     """Random operations on the devices of a world."""
 
-    def __init__(self, world: World, seed: int) -> None:
+    def __init__(self, world: World, seed: int, *, chats: bool = False) -> None:
         self.world = world
+        self.options = {"conversations": chats}
         self.chance = Random(seed)
         self.made = 0
         self.removed: dict[str, datetime] = {}
@@ -154,7 +166,8 @@ class History:
         clock.now += timedelta(seconds=chance.choice([0, 0, 1, 60]))
         device, place = chance.choice(self.world.devices), chance.choice(PLACES)
         where: Any = (place.subject, place.scope)
-        match chance.choice("ssssmmmrfpPebyyyy"):
+        kinds = "ssssmmmrfpPebyyyy" + ("ccccdtxyy" if self.options["conversations"] else "")
+        match chance.choice(kinds):
             case "s":
                 await self._save(device, SingleFact(CITY, self.value(), **self._times()), where)
             case "m":
@@ -178,21 +191,57 @@ class History:
             case "e":
                 held = str(await device.store.entries(*where))
                 await device.store.erase(*where)
+                held += str(await conversations_of(device.store, place))
                 gone = [value for value in self.said if value in held]
                 self.removed |= dict.fromkeys(gone, clock.now)
             case "b":
                 await self._restore_or_copy(device)
+            case "c":
+                await self._talk(device, place)
+            case "d" | "t" | "x" as kind:
+                await self._remove(device, place, kind)
             case _:
-                await device.sync()
+                await device.sync(**self.options)
+
+    async def _talk(self, device: Device, place: Place) -> None:
+        """Append messages, which may contain a value that is known or be of an id that is known."""
+        chance, known = self.chance, await device.store.load(PETS, place.subject, place.scope)
+        turns: list[NewTurn] = []
+        for _ in range(chance.randint(1, 3)):
+            text = self.value()
+            self.said[text] = self.world.clock.now
+            if known and chance.random() < 0.5:
+                value = str(chance.choice(known).values[0])
+                text, self.said[value] = f"{text} and {value}", self.world.clock.now
+            name = f"{device.name} {chance.randint(0, 9)}" if chance.random() < 0.3 else None
+            turns.append(new_turn({"role": "user", "content": text}, None, name))
+        await device.store.conversations.append(turns, chance.choice(["one", "two"]), place)
+
+    async def _remove(self, device: Device, place: Place, kind: str) -> None:
+        """Remove a message, those before a time, or a whole conversation."""
+        talks, chance = device.store.conversations, self.chance
+        if chats := await conversations_of(device.store, place):
+            name, turns = chance.choice(chats)
+            some: Any = {
+                "d": {"ids": [each.id for each in chance.sample(turns, 1)]},
+                "t": {"before": self.world.clock.now - timedelta(seconds=chance.randint(0, 60))},
+                "x": {},
+            }[kind]
+            await talks.remove(name, place, **some)
+            left = str(await talks.turns(name, place))
+            words = str([each.message["content"] for each in turns if str(each.id) not in left])
+            gone = [value for value in self.said if value in words and value not in left]
+            facts = str(await device.store.entries(place.subject, place.scope))
+            self.removed |= {value: self.world.clock.now for value in gone if value not in facts}
 
     async def _restore_or_copy(self, device: Device) -> None:
         """Make a backup, or go on with an older one after all is in the folder."""
         if self.backups and self.chance.random() < 0.5:
             device, path = self.backups.pop()
-            await device.sync()
+            await device.sync(**self.options)
             await self.world.restore(device, path)
             return
-        await device.sync()
+        await device.sync(**self.options)
         path = self.world.root / f"backup-{self.made}-{len(self.backups)}-{device.name}"
         if device.path.exists() and not path.exists():
             await device.store.backup(path)
@@ -209,15 +258,22 @@ class History:
 
 async def differences(world: World, seed: int) -> list[str]:
     """Return what is wrong after a random history whose devices have all synced."""
-    history = History(world, seed)
+    history = History(world, seed, chats=seed % 2 == 1)
     for _ in range(history.chance.randint(2, 5)):
         await world.add()
     for _ in range(history.chance.randint(5, 30)):
         await history.step()
     world.clock.now += timedelta(seconds=1)
-    await world.settle()
+    await world.settle(**history.options)
     first, *others = [await device.entries() for device in world.devices]
     wrong = [f"{seed}: device {n} differs" for n, each in enumerate(others, 1) if each != first]
+    if history.options["conversations"]:
+        first_chats, *chats = [await device.chats() for device in world.devices]
+        wrong += [
+            f"{seed}: chats of device {n} differ"
+            for n, each in enumerate(chats, 1)
+            if each != first_chats
+        ]
     # What was said after its removal, on a device that did not know of it, is a new statement.
     gone = [value for value, at in history.removed.items() if history.said[value] < at]
     stores = b"".join(

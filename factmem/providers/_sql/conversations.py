@@ -11,7 +11,7 @@ A conversation is read backwards from its end. Followers of a place's conversati
 was appended, unless messages were removed or edited.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from secrets import randbits
@@ -277,11 +277,17 @@ class StoredConversations:
         """See `ConversationStore.remove`."""
         removed = 0
 
-        def edit(entries: Sequence[Entry]) -> list[Entry | None]:
+        def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
             nonlocal removed
-            kept = [None if _is_removed(entry, before, ids) else entry for entry in entries]
-            removed = kept.count(None)
-            return kept
+            gone = [_is_removed(entry, before, ids) for entry in entries]
+            removed = gone.count(True)
+            if not removed:
+                return entries
+            from factmem.ledger._merging import numbered  # slow to import
+
+            # The others keep their places among those of their time, on other devices too.
+            pairs = zip(numbered(entries), gone, strict=True)
+            return [None if is_gone else entry for entry, is_gone in pairs]
 
         def write(session: Session, _: int) -> None:
             reader = self._places.reading(session)
@@ -296,6 +302,64 @@ class StoredConversations:
         self._places.write(write)
         self._places.database.finish_erasure()
         return removed
+
+    def states(self, known: Collection[str]) -> dict[str, tuple[Identity, str] | None]:
+        """See `ConversationStore.states`."""
+        found = self._places.states_of(known, chats=True).items()
+        return {state: identity and conversation_of(identity) for state, identity in found}
+
+    def lines(self, place: Identity, conversation: str) -> dict[int, Entry]:
+        """See `ConversationStore.lines`."""
+        identity = identity_in(place, conversation)
+        return self._places.read_store(
+            lambda session, reader: _lines(session, reader, identity), {}
+        )
+
+    def removed_at(self, place: Identity, conversation: str) -> str | None:
+        """See `ConversationStore.removed_at`."""
+        return self._places.noted_at(identity_in(place, conversation))
+
+    def rewrite(
+        self,
+        place: Identity,
+        conversation: str,
+        edit: Callable[[dict[int, Entry], int], dict[int, Entry]],
+    ) -> None:
+        """See `ConversationStore.rewrite`."""
+        identity, mark, is_purge = identity_in(place, conversation), new_mark(), False
+
+        def write(session: Session, unknown: int) -> None:
+            nonlocal is_purge
+            reader, writer = self._places.writing(session)
+            key = reader.key(identity)
+            with session.transaction():
+                writer.lock_or_make(session, identity)
+                if unknown and writer.is_marked(session, identity, mark):
+                    return
+                locked = writer.lock(session, key)
+                assert locked is not None  # noqa: S101 - locked or made
+                known, last = _lines(session, reader, identity), locked.extent.last
+                wanted = edit(known, last)
+                numbers = range(last, max([last - 1, *wanted]) + 1)
+                empty: Entry = {"at": max([each["at"] for each in wanted.values()], default="")}
+                # A number that nobody uses gets an empty line, which is removed again.
+                new = [wanted.get(number, empty) for number in numbers]
+                if new:
+                    writer.add(session, identity, new, mark)
+                lines = [*known, *numbers]
+                after = [wanted.get(number) for number in lines]
+                if after != [*known.values(), *new]:
+                    is_purge = True
+                    writer.count_purge(session, place)
+                    writer.edit(session, identity, lambda old: _same(old, after), is_purge=True)
+                if known:
+                    writer.drop_if_empty(session, key)
+                elif not wanted:
+                    writer.delete_empty(session, identity)
+
+        self._places.write(write)
+        if is_purge:
+            self._places.database.finish_erasure()
 
     # The queue
 
@@ -414,6 +478,18 @@ def _name(session: Session, reader: PlaceReader, key: bytes) -> Identity | None:
         with suppress(UnknownGenerationError, FactmemError):
             return reader.sealer(key, data_key).open_names(names)
     return None
+
+
+def _lines(session: Session, reader: PlaceReader, identity: Identity) -> dict[int, Entry]:
+    answer = reader.whole(session, identity)
+    if answer is None:
+        return {}
+    return {number - 1: entry for number, entry in zip(answer.numbers, answer.entries, strict=True)}
+
+
+def _same(old: Sequence[Entry], after: Sequence[Entry | None]) -> list[Entry | None]:
+    """Return what comes afterwards, with the same objects where nothing changes."""
+    return [one if one == other else other for one, other in zip(old, after, strict=True)]
 
 
 def _is_removed(entry: Entry, before: str | None, ids: Sequence[str] | None) -> bool:

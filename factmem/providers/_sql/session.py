@@ -376,8 +376,9 @@ WHERE p.store = %s AND p.place > %s ORDER BY p.place LIMIT %s
 
 LIST_STATES = """
 SELECT place, names, data_key, made, snapshot, last, bytes, recorded_at FROM factmem.places
-WHERE store = %s AND place > %s AND owner = place AND bytes > 0 ORDER BY place LIMIT %s
+WHERE store = %s AND place > %s AND (owner = place) = %s AND bytes > 0 ORDER BY place LIMIT %s
 """
+"""Lists those of facts, or of conversations."""
 
 READ_LINE = "SELECT at, line FROM factmem.entries WHERE place = %s AND number = %s"
 

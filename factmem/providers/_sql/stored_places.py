@@ -226,8 +226,7 @@ class StoredPlaces:
         """Do work that reads a store; return the default if it does not exist yet."""
 
         def ask(session: Session, _: int) -> R:
-            reader = self.reading(session)
-            return default if reader is None else read(session, reader)
+            return default if (reader := self.reading(session)) is None else read(session, reader)
 
         return self.run(ask)
 
@@ -409,12 +408,18 @@ class StoredPlaces:
     @in_thread
     def states(self, known: Collection[str]) -> dict[str, Identity | None]:
         """Return a string for the state of each place; see `FactStore.states`."""
+        return self.states_of(known)
+
+    def states_of(
+        self, known: Collection[str], *, chats: bool = False
+    ) -> dict[str, Identity | None]:
+        """Return a string for the state of each place, or of each conversation."""
 
         def read(session: Session, reader: PlaceReader) -> dict[str, Identity | None]:
             found: dict[str, Identity | None] = {}
             rows: list[Row] = [(sql.FIRST_PLACE,)]
             while rows:
-                given = [reader.store.number, rows[-1][0], MOST_LISTED]
+                given = [reader.store.number, rows[-1][0], not chats, MOST_LISTED]
                 rows = session.rows(sql.LIST_STATES, given)
                 for key, names, data_key, *numbers in rows:
                     state = ".".join([bytes(key).hex(), *map(str, numbers)])
@@ -503,13 +508,17 @@ class StoredPlaces:
     @in_thread
     def erased_at(self, identity: Identity) -> str | None:
         """Return when a place was last erased with something in it, as a stamp; None for never."""
+        return self.noted_at(identity)
+
+    def noted_at(self, identity: Identity) -> str | None:
+        """Return the time of the last note that a place or a conversation is gone."""
 
         def read(session: Session, reader: PlaceReader) -> str | None:
-            key = reader.key(identity)
-            rows = session.rows(sql.READ_ERASED, [key, key + b"\xff" * 17])
-            for row in rows:
-                reader.check_erased(*row)
-            return stamp_at(max(at for _, _, at in rows)) if rows else None
+            key, last = reader.key(identity), None
+            for place, made, at in session.rows(sql.READ_ERASED, [key, key + b"\xff" * 17]):
+                reader.check_erased(place, made, at)
+                last = max(last or at, at)
+            return None if last is None else stamp_at(last)
 
         return self.read_store(read, None)
 
@@ -706,7 +715,7 @@ class StoredPlaces:
                 writer.lock_or_make(session, identity)
                 found = self._counted(session, reader, identity)
                 owned = session.rows(sql.LOCK_OWNED, [reader.key(identity)])
-                size = found.bytes + sum(bytes_ for _, bytes_ in owned)
+                size = found.bytes + sum(part for _, part in owned)
                 found = replace(found, bytes=size, conversations=len(owned))
                 if only_empty and (found.bytes or found.count is None):  # None where damaged
                     return Erased(found.at, 0, 0)
@@ -749,8 +758,7 @@ class StoredPlaces:
                 if self.present_view(view, Ledger.version) != version:
                     return False
                 sealed = reader.sealer(key, locked.data_key).seal_index(bytes(index))
-                given = [key, sql.VECTORS, reader.store.number, sealed]
-                session.rows(sql.WRITE_INDEX, given)
+                session.rows(sql.WRITE_INDEX, [key, sql.VECTORS, reader.store.number, sealed])
             return True
 
         return self.write_soon(write)
@@ -774,7 +782,7 @@ class StoredPlaces:
                 if writer.lock(session, reader.key(identity)) is None:
                     return 0
                 done = writer.edit(session, identity, edit)
-            return 0 if done is None else done.freed
+            return done.freed if done else 0
 
         return self._changed(identity, write, self.database.write)
 

@@ -445,9 +445,16 @@ class PlaceRewriter(PlaceWriter):
             edit = None if named is None else edit_of(named[1])
             if edit is not None:
                 is_changed |= self.edit(session, owned, edit, is_purge=True) is not None
-                if not session.rows(sql.COUNT_LINES, [key])[0][0]:
-                    self.erase_row(session, key)
+                self.drop_if_empty(session, key)
         return is_changed
+
+    def drop_if_empty(self, session: Session, key: bytes) -> None:
+        """Delete a conversation without messages, and note that its last ones were removed."""
+        row = self.lock(session, key)
+        if row is not None and not session.rows(sql.COUNT_LINES, [key])[0][0]:
+            noted = self._reader.erased_key(key, row.made, row.recorded_at)
+            session.rows(sql.NOTE_ERASED, [noted, row.made, self._store, row.recorded_at])
+            self.erase_row(session, key)
 
     def erase_row(self, session: Session, key: bytes) -> None:
         """Delete the rows of a place or of a conversation."""

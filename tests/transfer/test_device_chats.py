@@ -1,0 +1,291 @@
+"""Conversations on several devices: what one appends, edits or removes is so on all of them."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from factmem import AgentMemory, InMemoryProvider, LocalFileMemoryProvider, MemoryScopesProfile
+from factmem.ledger._purging import REMOVED
+from factmem.models.facts import MultipleFacts
+from factmem.providers.conversations import new_turn
+from factmem.sync import LocalStoreSync, MemorySync
+from factmem.sync import sync_devices as sync_without_await
+from factmem.transfer._device_chats import Rules
+from factmem.transfer.devices import key_of_phrase, new_phrase
+from tests.tables import table
+from tests.transfer.devices import ALICE, PETS, USER, Device, World
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncGenerator[World]:
+    async with AsyncExitStack() as stack:
+        yield World(tmp_path, stack)
+
+
+async def say(device: Device, *texts: str, chat: str = "chat", learn: bool = False) -> list[str]:
+    """Append messages, each in a second of its own; return their ids."""
+    ids: list[str] = []
+    for text in texts:
+        device.clock.now += timedelta(seconds=1)
+        turn = new_turn({"role": "user", "content": text})
+        rest = timedelta(seconds=1) if learn else None
+        (new,) = await device.store.conversations.append([turn], chat, ALICE, learn_after=rest)
+        ids.append(new.id)
+    return ids
+
+
+async def said(device: Device, chat: str = "chat") -> dict[int, str]:
+    turns = await device.store.conversations.turns(chat, ALICE)
+    return {turn.number: turn.text for turn in turns}
+
+
+async def settle(world: World) -> None:
+    await world.settle(conversations=True)
+
+
+async def test_conversations_go_along_if_they_are_wanted(world: World) -> None:
+    """Of devices that want them; the messages keep their numbers, times and ids."""
+    one, other, third = [await world.add() for _ in range(3)]
+    await say(one, "zero", "one", "two")
+    await world.settle()
+    assert await said(other) == {}
+
+    await one.sync(conversations=True)
+    await other.sync(conversations=True)
+    await third.sync()
+
+    assert await said(other) == {0: "zero", 1: "one", 2: "two"}
+    assert await other.chats() == await one.chats()
+    assert await said(third) == {}
+    await say(other, "three")
+    await other.sync()  # once wanted, they stay wanted
+    assert (await one.sync()).received == 1
+    assert await said(one) == await said(other)
+
+
+async def test_numbers_that_facts_cite_are_the_same_on_all_devices(world: World) -> None:
+    """Also after messages that others never saw."""
+    one, other = await world.add(), await world.add()
+    (first,) = await say(one, "zero")
+    await settle(world)
+    lost = await say(one, "never seen", "nor this")
+    await one.store.conversations.remove("chat", ALICE, ids=lost)
+    await say(one, "three")
+
+    await settle(world)
+
+    assert await said(other) == await said(one) == {0: "zero", 3: "three"}
+    await one.store.conversations.remove("chat", ALICE, ids=[first])
+    await say(one, "four")
+    await settle(world)
+    assert await said(other) == await said(one) == {3: "three", 4: "four"}
+
+
+async def test_messages_of_two_devices_come_in_the_order_of_their_times(world: World) -> None:
+    one, other, late = [await world.add() for _ in range(3)]
+    await say(one, "a")
+    await settle(world)
+    for device, text in [(other, "b"), (one, "c"), (other, "d"), (one, "e")]:
+        await say(device, text)
+
+    await settle(world)
+
+    for device in (one, other, late):
+        assert list((await said(device)).values()) == ["a", "b", "c", "d", "e"]
+
+
+@pytest.mark.parametrize("what", ["message", "before", "conversation", "place"])
+async def test_what_one_device_removes_is_gone_everywhere(world: World, what: str) -> None:
+    """From all stores and the folder; it never returns, also with a device that comes late."""
+    one, other, late = [await world.add() for _ in range(3)]
+    ids = await say(one, "canary", "kept")
+    await settle(world)
+    talks = one.store.conversations
+    match what:
+        case "message":
+            await talks.remove("chat", ALICE, ids=ids[:1])
+        case "before":
+            await talks.remove("chat", ALICE, before=world.clock.now)
+        case "conversation":
+            await talks.remove("chat", ALICE)
+        case _:
+            world.clock.now += timedelta(seconds=1)
+            await one.store.erase(ALICE.subject, ALICE.scope)
+    await say(other, "later")
+
+    first = await one.sync()
+    await other.sync()
+    assert b"canary" not in world.opened()
+    for _ in range(2):
+        for device in (late, one, other):
+            await device.sync()
+
+    assert {name for name, _ in first.behind} or what == "place"
+    rest = ["kept", "later"] if what in {"message", "before"} else ["later"]
+    for device in world.devices:
+        assert list((await said(device)).values()) == rest
+    assert b"canary" not in world.opened()
+    assert b"canary" not in b"".join(
+        path.read_bytes() for device in world.devices for path in device.path.glob("*")
+    )
+
+
+async def test_a_removed_message_does_not_return_from_a_device_without_state(world: World) -> None:
+    one, other = await world.add(), await world.add()
+    (name,) = await say(one, "canary")
+    await settle(world)
+    await one.store.conversations.remove("chat", ALICE, ids=[name])
+    await one.sync()
+    (other.state / "state.json").unlink()
+
+    for device in (other, one, other):
+        await device.sync(conversations=True)
+
+    assert await said(one) == await said(other) == {}
+    assert b"canary" not in world.opened()
+
+
+async def test_an_edited_message_replaces_the_old_one(world: World) -> None:
+    """On whichever device it was edited last."""
+    one, other = await world.add(), await world.add()
+
+    async def edit(device: Device, text: str) -> None:
+        world.clock.now += timedelta(seconds=1)
+        memory = AgentMemory(
+            device.store, scopes=MemoryScopesProfile(product="app"), subjects=[USER]
+        )
+        chat = memory.of("alice").conversation("chat", learn=False)
+        await chat.append({"role": "user", "content": text}, ids=["1"])
+
+    await edit(one, "canary")
+    await settle(world)
+    await edit(one, "I live in Busan")
+    await edit(other, "I live in Seoul")
+
+    await settle(world)
+
+    for device in world.devices:
+        assert list((await said(device)).values()) == ["I live in Seoul"]
+    assert b"canary" not in world.opened()
+
+
+async def test_a_purged_value_leaves_the_messages_of_all_devices(world: World) -> None:
+    """Of two devices that purge different values, no copy keeps either."""
+    one, other, third = [await world.add() for _ in range(3)]
+    where: Any = (ALICE.subject, ALICE.scope)
+    await say(one, "Rex and Kim and Tom")
+    for name in ("Rex", "Kim"):
+        await one.store.save(MultipleFacts(PETS, [name]), *where)
+    await settle(world)
+    world.clock.now += timedelta(seconds=1)
+    await one.store.forget(*where, concept=PETS, value="Rex", purge=True)
+    await third.store.forget(*where, concept=PETS, value="Kim", purge=True)
+
+    await settle(world)
+
+    for device in (one, other, third):
+        assert list((await said(device)).values()) == [f"{REMOVED} and {REMOVED} and Tom"]
+    assert b"Rex" not in world.opened()
+
+
+async def test_a_restored_store_loses_no_messages(world: World) -> None:
+    """What it does not have was not removed."""
+    one, other = await world.add(), await world.add()
+    await say(one, "a")
+    await settle(world)
+    backup = world.root / "backup"
+    await one.store.backup(backup)
+    await say(one, "b")
+    await say(one, "new", chat="another")
+    await settle(world)
+    await world.restore(one, backup)
+    await say(one, "c")
+
+    await settle(world)
+
+    for device in (one, other):
+        assert list((await said(device)).values()) == ["a", "b", "c"]
+        assert list((await said(device, "another")).values()) == ["new"]
+
+
+async def test_a_message_of_another_device_is_not_queued_and_queues_stay(world: World) -> None:
+    one, other = await world.add(), await world.add()
+    await say(one, "hello", learn=True)
+    await settle(world)
+    await say(other, "of the other")
+    await settle(world)
+
+    states = [await device.store.conversations.state() for device in (one, other)]
+
+    assert [each.pending for each in states] == [1, 0]
+    assert await one.chats() == await other.chats()
+
+
+async def test_the_folder_tells_no_words_of_a_conversation(world: World) -> None:
+    one, other = await world.add(), await world.add()
+    await say(one, "canary1", "canary2", chat="canary3")
+    for _ in range(2):
+        await settle(world)
+        everything = b"".join(path.name.encode() + path.read_bytes() for path in world.files)
+        assert b"canary" not in everything
+        await other.store.conversations.remove("canary3", ALICE)
+    assert b"canary" not in world.opened()
+
+
+async def test_stores_in_memory_share_conversations(world: World) -> None:
+    one, other = await world.add(), await world.add()
+    async with InMemoryProvider(clock=world.clock) as memory:
+        other.store = memory
+        await say(one, "a")
+        await settle(world)
+        await say(other, "b")
+        await settle(world)
+
+        assert await said(one) == await said(other) == {0: "a", 1: "b"}
+
+
+def test_a_program_without_await_shares_conversations(tmp_path: Path) -> None:
+    key, shared = key_of_phrase(new_phrase()), tmp_path / "shared"
+    shared.mkdir()
+    counts: list[int] = []
+    for name in ("one", "two"):
+        provider = LocalFileMemoryProvider(tmp_path / name)
+        with LocalStoreSync(provider) as store:
+            if name == "one":
+                memory = MemorySync(
+                    AgentMemory(
+                        provider, scopes=MemoryScopesProfile(product="app"), subjects=[USER]
+                    )
+                )
+                memory.of("alice").conversation("chat").append({"role": "user", "content": "hello"})
+            report = sync_without_await(
+                store, shared, key=key, state=tmp_path / f"{name}.sync", conversations=True
+            )
+            counts.append(report.received)
+
+    assert counts == [0, 1]
+
+
+@table(
+    ("one", "other", "left"),
+    [
+        (f"a {REMOVED} c", "a b c", f"a {REMOVED} c"),
+        (f"{REMOVED} b c", f"a b {REMOVED}", REMOVED),
+        (f"{REMOVED} c", f"a {REMOVED} c", f"{REMOVED} c"),
+        (REMOVED, "a b", REMOVED),
+    ],
+)
+def test_of_two_copies_the_one_without_the_value_is_taken(one: str, other: str, left: str) -> None:
+    """Where each copy has lost another value, its words are those of neither."""
+    at = "2026-01-01T00:00:00.000000Z"
+    copies: list[Any] = [
+        {"at": at, "turn": {"id": "1", "message": {"role": "user", "content": text}}, "number": 0}
+        for text in (one, other)
+    ]
+    for pair in (copies, copies[::-1]):
+        found: Any = Rules("chat", set()).merged({}, 0, pair)
+        assert found[0]["turn"]["message"]["content"] == left

@@ -147,7 +147,10 @@ class StoredFile(_Mounted):
     async def text(self) -> str | None:
         """Return the content; None if there is no such file."""
         item = await self.store.aget(self.namespace, self.path)
-        content = None if item is None else item.value.get("content")
+        value = {} if item is None else item.value
+        if value.get("encoding") == "base64":  # as deepagents stores files that are not UTF-8
+            raise UnicodeDecodeError("utf-8", b"", 0, 0, "the file is not text")
+        content = value.get("content")
         return "\n".join(content) if isinstance(content, list) else content
 
 
@@ -225,7 +228,7 @@ class AgentFilesMiddleware(AgentMiddleware[Any, Any]):
             )
         try:
             system_prompt_template.format(user_memory="", project_memory="")
-        except (LookupError, ValueError):
+        except (AttributeError, LookupError, ValueError):
             raise InputValueError(
                 "system_prompt_template must have {user_memory} and {project_memory} and no other "
                 "placeholder; write other braces as {{ and }}"

@@ -156,7 +156,7 @@ class ConversationSession:
     async def holding(self, chat: Sequence[Mapping[str, object]]) -> str | None:
         """Return the name of the conversation if it has the user's last message of a run."""
         last = next((each for each in reversed(chat) if each["role"] == "user"), None)
-        stored = await self._conversation.messages(last=len(chat))
+        stored = await self._conversation.messages()  # after a handoff, calls follow the question
         users = [each for each in stored if each.get("role") == "user"]
         is_of_run = users and last and users[-1].get("content") == last.get("content")
         return self._conversation.id if is_of_run else None

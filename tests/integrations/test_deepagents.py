@@ -118,7 +118,7 @@ async def test_a_template_and_the_guide(home: Path) -> None:
     prompt = await shown(files_of(home), system_prompt_template=template)
     assert prompt.startswith("MINE {}\n{braces} stay\n--\n(No project agent.md)")
     assert "Read before you act" in prompt
-    for wrong in ("{other}", "{user_memory", "{0}"):
+    for wrong in ("{other}", "{user_memory", "{0}", "{user_memory.x}"):
         with pytest.raises(ValueError, match="system_prompt_template"):
             AgentFilesMiddleware(files_of(home), system_prompt_template=wrong)
 
@@ -198,6 +198,9 @@ async def test_a_file_in_a_store() -> None:
         await store.aput(("memories", "alice"), "/agent.md", {"content": content})
         assert await stored.text() == "Be concise.\nAlways."
     assert "Always." in await shown(AgentFiles(user=[stored]))
+    binary = {"content": "//4=", "encoding": "base64"}  # as deepagents writes what is not UTF-8
+    await store.aput(("memories", "alice"), "/agent.md", binary)
+    assert "/agent.md cannot be read: it is not UTF-8" in await shown(AgentFiles(user=[stored]))
 
 
 def _deep(server: ModelServer, files: Any, **options: Any) -> Any:

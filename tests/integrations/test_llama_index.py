@@ -10,6 +10,7 @@ if find_spec("llama_index") is None:
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.memory import Memory
+from llama_index.core.storage.chat_store.base_db import MessageStatus
 
 from factmem.errors import UnboundSubjectError
 from factmem.integrations.llama_index import FactmemBlock
@@ -67,3 +68,22 @@ async def test_a_block_needs_a_user_and_knows_the_question() -> None:
     assert "vim" in await block.aget([ChatMessage(role="user", content="Which editor?")])
     assert await block.aget([ChatMessage(role="user", content="How is the weather?")]) == ""
     assert await block.aget() == ""
+
+
+async def test_the_rest_of_a_chat_is_stored_once() -> None:
+    """The messages that have left the window are handed over before."""
+    memory = await vim_memory()
+    block = FactmemBlock(memory, user="alice", tools=False, conversations=True)
+    chat = Memory.from_defaults(
+        session_id="c1", token_limit=200, memory_blocks=[block], tokenizer_fn=str.split
+    )
+    said = [f"{number} " + "one two three " * 5 for number in range(30)]
+    for number, text in enumerate(said):
+        role = MessageRole.ASSISTANT if number % 2 else MessageRole.USER
+        await chat.aput(ChatMessage(role=role, content=text))
+    conversation = memory.of("alice").conversation("c1")
+    assert 0 < len(await conversation.messages()) < 30
+
+    await block.aput(await chat.aget_all(status=MessageStatus.ACTIVE), session_id="c1")
+
+    assert [each["content"] for each in await conversation.messages()] == said

@@ -176,6 +176,19 @@ async def test_a_handoff_uses_the_memory_of_the_other_agent(server: ModelServer)
     assert ['"vim"' in server.system(n) for n in (0, 1)] == [False, True]
 
 
+async def test_a_run_with_a_handoff_is_stored_once(server: ModelServer) -> None:
+    """The session has the call of the handoff after the user's words."""
+    memory = await vim_memory()
+    agent = with_memory(agent_of(server), memory, user="alice", tools=False, conversations=True)
+    first = Agent("First", instructions="Hand over.", model=agent.model, handoffs=[agent])
+    server.answer(calls_tools(("1", "transfer_to_desk", {})), says("Hello."))
+
+    session = ConversationSession(memory.of("alice").conversation("c1"))
+    await Runner.run(first, "Hi", session=session)
+
+    assert [each.id for each in await memory.of("alice").conversations.infos()] == ["c1"]
+
+
 async def test_wrong_constructor_arguments_raise(server: ModelServer) -> None:
     memory = await vim_memory()
     agent = with_memory(agent_of(server), memory, user=user)

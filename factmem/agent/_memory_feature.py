@@ -50,22 +50,14 @@ class MemoryOptions(LoadAndLearnOptions, total=False):
     All facts are put into the prompt before the model is called, unless the agent has a strategy,
     which then loads what it needs.
 
-    - `recall`: load only the facts that are relevant to the user's text, at most this many, also
-      with a strategy; see `AgentMemory.recall_facts_to_agent`.
-    - `auto_detect`: whether to detect facts in the user's words, after the answer. One more call to
-      a model for each run. False by default.
-    - `conversations`: whether to store the messages of each run, under the run's `conversation`,
-      and queue them for `MemoryConversations.learn`, which detects their facts in any process and
-      not after the answer: when the chat has rested, or at once with `auto_detect`. False by
-      default.
-    - `learn`: whether stored messages are queued. True by default.
-    - `history_tokens`: the most tokens of stored messages that a run of the same `conversation`
-      shows the model, the newest, unless the run has `messages`. 8,000 by default, 0 for none.
+    - `recall`: as in `MemoryRuns`, also with a strategy; see `AgentMemory.recall_facts_to_agent`.
+    - `conversations`: as in `MemoryRuns`, under the run's `conversation`, which the model continues
+      unless the run has `messages`.
     - `detection`: how facts are detected, also by strategies and the tool `remember`.
-    - `tools`, `save`, `prefix`: whether the model gets the tools of `AgentMemory.tools`, for the
-      subjects of each run. False by default.
-    - `on_report`: gets the report of each detection, with the rejected items.
-    - `on_failure`: gets each error of the store or of a model; by default its type is logged.
+    - `tools`: whether the model gets the tools of `AgentMemory.tools`, for the subjects of each run.
+      False by default.
+    - `auto_detect`, `learn`, `history_tokens`, `save`, `prefix`, `on_report`, `on_failure`: see
+      `MemoryRuns`.
 
     Models and limits:
 

@@ -16,8 +16,7 @@ import anyio
 from factmem import Concept, FactType, MemoryScope, MemorySubject, MultipleFacts, SingleFact
 from factmem.ledger.entries import Entry, decoded, encoded_entry, stamped
 from factmem.ledger.ledger import Ledger
-from factmem.models.boundary import Boundary
-from factmem.models.places import Identity
+from factmem.models.places import Boundary, Identity
 from factmem.models.when import TimeProvider, system_clock
 from factmem.providers import (
     Decision,

@@ -47,9 +47,8 @@ from factmem.ledger.resolution import PlacedFact
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.review import KINDS, InboxItem, ItemKind, MemoryReview, current_item
 from factmem.models.actors import acting
-from factmem.models.boundary import UNBOUNDED
 from factmem.models.facts import FactState, SingleFact
-from factmem.models.places import Identity, Place
+from factmem.models.places import UNBOUNDED, Identity, Place
 from factmem.models.when import moment, system_clock
 from factmem.providers._reader import FactReader
 from factmem.providers._view import view_of

@@ -35,8 +35,7 @@ from factmem.encryption.key import Key
 from factmem.errors import KeyRequiredError
 from factmem.llm.base import ChatModel
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models._checked import concepts_by_keyword
-from factmem.models.facts import Concept
+from factmem.models.facts import Concept, concepts_by_keyword
 from factmem.models.profile import Profile
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.postgres import PostgresMemoryProvider

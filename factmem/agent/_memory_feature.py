@@ -13,8 +13,7 @@ from factmem.events import EventListener
 from factmem.llm.base import ChatModel
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import LoadAndLearnOptions, MemoryRuns
-from factmem.models._checked import checked_subjects
-from factmem.models.places import MemoryScopesProfile, MemorySubject
+from factmem.models.places import MemoryScopesProfile, MemorySubject, checked_subjects
 from factmem.models.profile import Concepts
 from factmem.models.when import TimeProvider
 from factmem.prompt.memory_message import MessageForm

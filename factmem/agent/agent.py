@@ -22,9 +22,8 @@ from factmem.errors import InputTypeError
 from factmem.llm.base import ChatModel, Message
 from factmem.llm.messages import OWN_MESSAGES, checked_messages, is_instruction
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models._checked import checked_subjects
 from factmem.models._values import checked_text
-from factmem.models.places import MemorySubject, ScopeChoice, checked_choices
+from factmem.models.places import MemorySubject, ScopeChoice, checked_choices, checked_subjects
 
 __all__ = ["Agent"]
 

@@ -12,8 +12,7 @@ from factmem.errors import FactmemError
 from factmem.llm.base import ChatModel, ChatResponse, Message, ToolDefinition
 from factmem.llm.messages import STEP_MESSAGE, dicts_of
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models._checked import checked_subjects
-from factmem.models.places import MemorySubject, ScopeChoice
+from factmem.models.places import MemorySubject, ScopeChoice, checked_subjects
 from factmem.prompt.memory_message import LoadReport
 from factmem.usage import Usage
 

@@ -13,10 +13,9 @@ from factmem.detection.report import Detection
 from factmem.errors import MemoryAccessError
 from factmem.llm.messages import last_said
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models._checked import checked_concepts, checked_subjects
 from factmem.models._values import checked_text
-from factmem.models.facts import Concept
-from factmem.models.places import MemorySubject, ScopeChoice, checked_choices
+from factmem.models.facts import Concept, checked_concepts
+from factmem.models.places import MemorySubject, ScopeChoice, checked_choices, checked_subjects
 
 __all__ = [
     "Strategy",

@@ -26,9 +26,8 @@ from factmem.llm.messages import (
     own_text,
     put_own_text,
 )
-from factmem.models._checked import concepts_by_keyword
 from factmem.models._display import Displayed
-from factmem.models.facts import AnyConcept, AnyFact, FactType, SourceKind
+from factmem.models.facts import AnyConcept, AnyFact, FactType, SourceKind, concepts_by_keyword
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.prompt._transcript import Transcript
 from factmem.prompt.memory_message import HISTORY, render

@@ -14,9 +14,8 @@ from pydantic import JsonValue
 from factmem._arguments import expect
 from factmem.errors import InputValueError
 from factmem.ledger.resolution import PlacedFact
-from factmem.models._checked import concepts_by_keyword
 from factmem.models._display import Displayed
-from factmem.models.facts import AnyConcept, Concept, FactSource, SourceKind
+from factmem.models.facts import AnyConcept, Concept, FactSource, SourceKind, concepts_by_keyword
 from factmem.models.places import Identity, Place
 from factmem.models.profile import Concepts
 from factmem.models.when import zone_named

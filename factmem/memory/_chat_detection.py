@@ -10,8 +10,7 @@ from factmem.errors import InputValueError
 from factmem.events import MemoryOperation, OperationInProgress
 from factmem.llm.messages import History
 from factmem.memory._parts import MemoryParts
-from factmem.models._checked import concepts_by_keyword
-from factmem.models.facts import FactSource, SourceKind
+from factmem.models.facts import FactSource, SourceKind, concepts_by_keyword
 from factmem.models.places import Identity, Place
 from factmem.prompt._transcript import Transcript
 from factmem.providers.results import Moment

@@ -21,9 +21,8 @@ from factmem.llm.messages import (
 from factmem.memory._loading import current_instructions, look_elsewhere, separated
 from factmem.memory._parts import MemoryParts
 from factmem.memory._selection import Scopes, Subjects
-from factmem.models.boundary import Boundary
 from factmem.models.facts import FactType
-from factmem.models.places import Place
+from factmem.models.places import Boundary, Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.prompt.memory_message import MemoryMessage, Quoted
 from factmem.providers.store import FactStore, fact_store

@@ -24,7 +24,6 @@ from factmem.ledger.resolution import PlacedFact, Resolution
 from factmem.llm.messages import MEMORY_MESSAGE, History, checked_history, own_text, put_own_text
 from factmem.memory._parts import MemoryParts
 from factmem.memory.listing import CurrentFacts, FactOrigin, history_of, origin_of
-from factmem.models._checked import checked_concept
 from factmem.models._values import Canonical, canonical
 from factmem.models.facts import (
     AnyFact,
@@ -36,6 +35,7 @@ from factmem.models.facts import (
     SingleFact,
     SourceKind,
     V,
+    checked_concept,
 )
 from factmem.models.places import Place
 from factmem.prompt.memory_message import LoadReport

@@ -13,8 +13,15 @@ from factmem.memory._parts import MemoryParts
 from factmem.memory._selection import PlaceSelection
 from factmem.memory._unchanged import Expected, check_unchanged, expected_version
 from factmem.memory.contents import MemoryContents
-from factmem.models._checked import checked_concept
-from factmem.models.facts import AnyFact, Concept, FactState, FactType, MultipleFacts, SingleFact
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    FactState,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+    checked_concept,
+)
 from factmem.models.places import Place
 from factmem.models.when import moment
 from factmem.providers.results import Forgotten

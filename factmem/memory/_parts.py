@@ -30,11 +30,9 @@ from factmem.errors import StorageError
 from factmem.events import EventListener, MemoryEvents, MemoryOperation
 from factmem.llm.base import ChatModel, ChatResponse, Extraction, Message, ToolDefinition
 from factmem.memory._selection import PlaceSelection
-from factmem.models._checked import concepts_by_keyword
 from factmem.models._definition_changes import compared
-from factmem.models.boundary import Boundary
-from factmem.models.facts import Concept, ConceptDefinition
-from factmem.models.places import MemorySubject
+from factmem.models.facts import Concept, ConceptDefinition, concepts_by_keyword
+from factmem.models.places import Boundary, MemorySubject
 from factmem.models.profile import Concepts
 from factmem.models.when import TimeProvider
 from factmem.prompt.memory_message import MemoryMessage, MessageForm

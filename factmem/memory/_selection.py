@@ -5,15 +5,18 @@ from typing import TypeAlias, TypeVar
 
 from factmem._arguments import expect
 from factmem.errors import InputValueError
-from factmem.models._checked import checked_places, checked_subjects
-from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
 from factmem.models.places import (
+    UNBOUNDED,
+    Boundary,
     MemoryScope,
     MemoryScopesProfile,
     MemoryScopeType,
     MemorySubject,
     Place,
     ScopeChoice,
+    check_writable,
+    checked_places,
+    checked_subjects,
 )
 
 H = TypeVar("H", bound=Hashable)

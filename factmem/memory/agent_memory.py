@@ -43,9 +43,15 @@ from factmem.memory._wording import ARGUMENTS, CALLS, ITEMS, NAMES
 from factmem.memory.contents import MemoryContents
 from factmem.memory.conversations import Conversation, MemoryConversations
 from factmem.memory.listing import CurrentFacts, FactOrigin
-from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.facts import AnyFact, Concept, FactSource, L, MultipleFacts, SingleFact, V
-from factmem.models.places import MemoryScopesProfile, MemorySubject, Place, ScopeChoice
+from factmem.models.places import (
+    UNBOUNDED,
+    Boundary,
+    MemoryScopesProfile,
+    MemorySubject,
+    Place,
+    ScopeChoice,
+)
 from factmem.models.profile import Concepts, P, Profile
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.when import TimeProvider, system_clock

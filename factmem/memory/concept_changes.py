@@ -21,10 +21,17 @@ from factmem.ledger._presentation import last_said, restated
 from factmem.ledger.entries import Entry, ForgottenItem, StoredFact, stored
 from factmem.ledger.ledger import Ledger
 from factmem.memory._parts import MemoryParts
-from factmem.models._checked import checked_concept
 from factmem.models._display import Displayed, Sheet
 from factmem.models._values import Canonical, canonical, checked_name
-from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact, new_id
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+    checked_concept,
+    new_id,
+)
 from factmem.models.places import Place
 from factmem.models.when import moment, stamp
 from factmem.providers.store import FactStore, fact_store

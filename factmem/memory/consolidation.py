@@ -26,13 +26,11 @@ from factmem.ledger.history import change_ids
 from factmem.ledger.ledger import Ledger
 from factmem.llm.base import ChatModel
 from factmem.memory._parts import MemoryParts
-from factmem.models._checked import checked_concept
 from factmem.models._display import Displayed
 from factmem.models._values import canonical
 from factmem.models.actors import acting_unless_named
-from factmem.models.boundary import check_writable
-from factmem.models.facts import Concept, FactType, new_id
-from factmem.models.places import Identity, Place
+from factmem.models.facts import Concept, FactType, checked_concept, new_id
+from factmem.models.places import Identity, Place, check_writable
 from factmem.prompt._escaping import json_line, prompt_section
 from factmem.prompt._transcript import folded
 from factmem.providers.store import fact_store

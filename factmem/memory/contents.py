@@ -35,20 +35,27 @@ from factmem.memory.listing import (
     keys_of,
     stats_of,
 )
-from factmem.models._checked import checked_concepts, checked_places, checked_subjects
 from factmem.models._display import Displayed
 from factmem.models._values import Canonical, canonical
-from factmem.models.boundary import UNBOUNDED, check_writable
 from factmem.models.facts import (
     AnyFact,
     Concept,
     ConceptDefinition,
     FactSource,
     SingleFact,
+    checked_concepts,
     checked_metadata,
     includes,
 )
-from factmem.models.places import MemorySubject, Place, ScopeChoice
+from factmem.models.places import (
+    UNBOUNDED,
+    MemorySubject,
+    Place,
+    ScopeChoice,
+    check_writable,
+    checked_places,
+    checked_subjects,
+)
 from factmem.models.when import before, stamp
 from factmem.providers.results import ErasureReceipt, ForgetConditions, Forgotten, PlaceInfo, Purge
 from factmem.providers.store import FactStore, fact_store

@@ -35,9 +35,8 @@ from factmem.memory._parts import MemoryParts
 from factmem.models._display import Displayed
 from factmem.models._values import checked_name
 from factmem.models.actors import acting_unless_named
-from factmem.models.boundary import Boundary
 from factmem.models.facts import AnyFact
-from factmem.models.places import Place
+from factmem.models.places import Boundary, Place
 from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.conversations import (

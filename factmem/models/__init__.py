@@ -9,7 +9,6 @@ from factmem._lazy import lazily
 
 if TYPE_CHECKING:
     from factmem.models.actors import acting as acting
-    from factmem.models.boundary import Boundary as Boundary
     from factmem.models.facts import AnyFact as AnyFact
     from factmem.models.facts import Concept as Concept
     from factmem.models.facts import ConceptDefinition as ConceptDefinition
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from factmem.models.facts import MultipleFacts as MultipleFacts
     from factmem.models.facts import SingleFact as SingleFact
     from factmem.models.facts import SourceKind as SourceKind
+    from factmem.models.places import Boundary as Boundary
     from factmem.models.places import MemoryScope as MemoryScope
     from factmem.models.places import MemoryScopesProfile as MemoryScopesProfile
     from factmem.models.places import MemoryScopeType as MemoryScopeType
@@ -34,12 +34,11 @@ else:
         __name__,
         {
             "actors": "acting",
-            "boundary": "Boundary",
             "facts": (
                 "AnyFact Concept ConceptDefinition Fact FactSource FactState FactType "
                 "MultipleFacts SingleFact SourceKind"
             ),
-            "places": "MemoryScope MemoryScopeType MemoryScopesProfile MemorySubject Place",
+            "places": "Boundary MemoryScope MemoryScopeType MemoryScopesProfile MemorySubject Place",
             "profile": "Profile remembered",
             "when": "TimeProvider When",
         },

@@ -70,8 +70,6 @@ T = TypeVar("T", default=str)
 # because the second parameter has the type of the values, too, and facts are invariant.
 T_co = TypeVar("T_co", default=str, covariant=True)
 F_co = TypeVar("F_co", default="SingleFact[T_co]", covariant=True)
-T_stored_facts = TypeVar("T_stored_facts")
-F_stored_facts = TypeVar("F_stored_facts")
 
 MAX_KEYS = 32
 """The largest number of keys."""
@@ -695,7 +693,45 @@ AnyConcept: TypeAlias = Concept[Any, Any]
 L = TypeVar("L", bound=AnyFact, default=AnyFact)
 
 
-class _StoredConcept(Generic[T_stored_facts, F_stored_facts]):
+def checked_concept(concept: Concept[Any, Any]) -> Concept[Any, Any]:
+    """Return a `Concept`; raise `TypeError` for anything else, such as its keyword."""
+    given: object = concept
+    example = "Concept(keyword, description)"
+    if not isinstance(given, Concept) and hasattr(given, "profile_concepts"):
+        example = "a profile is loaded as a whole, await memory.current(Traveller)"
+    return expect(concept, Concept, "concept", example)
+
+
+def checked_concepts(
+    concepts: Iterable[Concept[Any, Any]], example: str = "concepts=[concept]"
+) -> list[Concept[Any, Any]]:
+    """Return concepts as a list; raise `TypeError` for anything else, such as a single one."""
+    return list(expect_all(concepts, Concept, "concepts", example))
+
+
+def concepts_by_keyword(
+    concepts: "Iterable[Concept[Any, Any] | type[Any]]", argument: str = "concepts"
+) -> dict[str, Concept[Any, Any]]:
+    """Index concepts, and those of profiles, by keyword; none may stand for two different ones."""
+    found: dict[str, Concept[Any, Any]] = {}
+    given: list[Any] = []
+    several: tuple[Any, ...] = expect_all(concepts, object, argument, f"{argument}=[AGE]")
+    for each in several:
+        fields = getattr(each, "profile_concepts", None)  # Profile takes long to import
+        given += [each] if fields is None else fields().values()
+    for concept in expect_all(given, Concept, argument, f"{argument}=[AGE]"):
+        if found.setdefault(concept.keyword, concept) != concept:
+            raise InputValueError(f"Two concepts have the keyword {concept.keyword!r}: keep one")
+    for concept in found.values():
+        if again := [keyword for keyword in concept.was if keyword in found]:
+            raise InputValueError(
+                f"{again[0]!r} is a former keyword of {concept.keyword!r} and declared as well: "
+                "keep one"
+            )
+    return found
+
+
+class _StoredConcept(Generic[V, T]):
     __slots__ = Concept.__slots__
 
     def __init__(

@@ -8,9 +8,8 @@ from factmem._arguments import expect, expect_all, expect_within
 from factmem.errors import InputTypeError, InputValueError
 from factmem.ledger._items import digest_of
 from factmem.ledger.entries import RetractedValue, StoredFact, source_entry, stored
-from factmem.models._checked import checked_concept
 from factmem.models._values import canonical
-from factmem.models.facts import AnyFact, MultipleFacts, SingleFact, new_id
+from factmem.models.facts import AnyFact, MultipleFacts, SingleFact, checked_concept, new_id
 from factmem.models.when import stamp, utc
 from factmem.providers.results import Purge, RetractedFact
 

@@ -25,8 +25,7 @@ from factmem.ledger.entries import (
 )
 from factmem.ledger.ledger import Ledger
 from factmem.models.actors import NOBODY, By
-from factmem.models.boundary import UNBOUNDED, Boundary
-from factmem.models.places import Identity, Place
+from factmem.models.places import UNBOUNDED, Boundary, Identity, Place
 from factmem.models.when import TimeProvider, stamp, system_clock, utc
 from factmem.providers.results import PlaceInfo, PlaceLimit
 

@@ -31,10 +31,18 @@ from typing_extensions import override
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.ledger.history import FactChange
-from factmem.models._checked import checked_places
-from factmem.models.boundary import UNBOUNDED, Boundary, check_writable
 from factmem.models.facts import AnyFact, Concept, ConceptDefinition
-from factmem.models.places import Identity, MemoryScope, MemorySubject, Place, identity_of
+from factmem.models.places import (
+    UNBOUNDED,
+    Boundary,
+    Identity,
+    MemoryScope,
+    MemorySubject,
+    Place,
+    check_writable,
+    checked_places,
+    identity_of,
+)
 from factmem.providers._definitions import Told
 from factmem.providers._four_methods import as_store
 from factmem.providers.conversation_store import ConversationStore

@@ -20,9 +20,8 @@ import orjson
 
 from factmem.errors import FactmemError
 from factmem.ledger.history import ChangeReader, FactChange
-from factmem.models._checked import checked_concepts, checked_places
-from factmem.models.facts import AnyConcept
-from factmem.models.places import Identity, Place
+from factmem.models.facts import AnyConcept, checked_concepts
+from factmem.models.places import Identity, Place, checked_places
 from factmem.models.when import stamp, utc
 from factmem.providers._backend import Backend, Unread
 from factmem.providers._sql.places import micros, stamp_at

@@ -15,8 +15,7 @@ from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from factmem.ledger.entries import Entry
 from factmem.models._values import checked_name
-from factmem.models.boundary import UNBOUNDED, Boundary
-from factmem.models.places import Identity, Place
+from factmem.models.places import UNBOUNDED, Boundary, Identity, Place
 from factmem.models.when import stamp, utc
 from factmem.providers._backend import Backend
 from factmem.providers.conversations import (

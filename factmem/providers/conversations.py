@@ -21,8 +21,7 @@ from factmem.errors import InputTypeError, InputValueError
 from factmem.llm.messages import content_text
 from factmem.models._display import Displayed
 from factmem.models._values import JsonValue, checked_name
-from factmem.models.boundary import Boundary
-from factmem.models.places import Identity, Place
+from factmem.models.places import Boundary, Identity, Place
 from factmem.models.when import utc
 
 __all__ = ["ConversationInfo", "LearningState", "LearningTask", "NewTurn", "Turn", "TurnChanges"]

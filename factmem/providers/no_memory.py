@@ -12,8 +12,7 @@ from typing_extensions import override
 
 from factmem.ledger.entries import Entry, keywords_of
 from factmem.ledger.ledger import Ledger
-from factmem.models.boundary import Boundary
-from factmem.models.places import Identity, Place
+from factmem.models.places import Boundary, Identity, Place
 from factmem.models.when import TimeProvider, system_clock
 from factmem.providers._backend import Decision, Erased, Extension, Present, StoreClock, Unread
 from factmem.providers._definitions import Told, checked_told

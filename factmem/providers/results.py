@@ -24,7 +24,6 @@ from factmem.errors import InputValueError, PlaceFullError
 from factmem.ledger._items import Condition, values_of
 from factmem.ledger.entries import RetractedValue, StoredFact
 from factmem.ledger.ledger import Ledger
-from factmem.models._checked import checked_concept, checked_concepts
 from factmem.models._display import Displayed
 from factmem.models._values import Canonical, JsonValue, canonical, checked_name
 from factmem.models.facts import (
@@ -34,6 +33,8 @@ from factmem.models.facts import (
     FactType,
     MultipleFacts,
     SingleFact,
+    checked_concept,
+    checked_concepts,
     checked_metadata,
 )
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place

@@ -19,12 +19,18 @@ from factmem.ledger._presentation import found_fact
 from factmem.ledger.entries import Amendment, Edit, Entry, exported, untimed
 from factmem.ledger.history import FactChange, Histories, History, HistorySeries, history
 from factmem.ledger.ledger import Ledger, Proposal
-from factmem.models._checked import checked_concept, checked_concepts
 from factmem.models.actors import present_actor
-from factmem.models.boundary import UNBOUNDED
-from factmem.models.facts import AnyFact, Concept, ConceptDefinition, L
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    ConceptDefinition,
+    L,
+    checked_concept,
+    checked_concepts,
+)
 from factmem.models.places import (
     DEFINITIONS,
+    UNBOUNDED,
     Identity,
     MemoryScope,
     MemorySubject,

@@ -17,9 +17,8 @@ from factmem.memory._selection import Scopes, Subjects, Who
 from factmem.memory._unchanged import Expected
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.listing import CurrentFacts, FactOrigin
-from factmem.models.boundary import Boundary
 from factmem.models.facts import AnyFact, Concept, FactSource, L, MultipleFacts, SingleFact, V
-from factmem.models.places import MemorySubject, Place, ScopeChoice
+from factmem.models.places import Boundary, MemorySubject, Place, ScopeChoice
 from factmem.models.profile import P, Profile
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.when import TimeProvider

@@ -54,10 +54,8 @@ from factmem.ledger._removal import compacted
 from factmem.ledger._trace import KINDS
 from factmem.ledger.entries import Entry
 from factmem.ledger.resolution import PlacedFact
-from factmem.models._checked import checked_places
 from factmem.models._values import checked_name
-from factmem.models.boundary import UNBOUNDED, Boundary
-from factmem.models.places import Identity, Place
+from factmem.models.places import UNBOUNDED, Boundary, Identity, Place, checked_places
 from factmem.models.when import TimeProvider, stamp, system_clock, utc
 from factmem.providers.conversations import NewTurn, Turn, conversation_of, new_turn, owner_of
 from factmem.providers.results import ErasureReceipt

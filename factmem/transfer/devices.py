@@ -35,10 +35,9 @@ from factmem.encryption.key import Key
 from factmem.errors import StorageError, StoreBusyError
 from factmem.ledger._merging import Received, check_recorded, numbered
 from factmem.ledger.entries import Edit, Entry
-from factmem.models._checked import checked_places
 from factmem.models._display import Displayed
 from factmem.models.facts import ConceptDefinition
-from factmem.models.places import Identity, Place
+from factmem.models.places import Identity, Place, checked_places
 from factmem.models.when import TimeProvider, moment, stamp, system_clock
 from factmem.providers.conversations import identity_in, owner_of
 from factmem.providers.results import is_edited, is_extended

@@ -43,7 +43,6 @@ from factmem.encryption._ciphers import NONCE_BYTES, Aead
 from factmem.encryption.key import Key
 from factmem.errors import InputValueError
 from factmem.ledger.entries import Entry, stored
-from factmem.models._checked import checked_subjects
 from factmem.models._values import checked_name, normalized
 from factmem.models.facts import (
     AnyFact,
@@ -61,6 +60,7 @@ from factmem.models.places import (
     MemoryScopeType,
     MemorySubject,
     Place,
+    checked_subjects,
 )
 from factmem.models.when import stamp
 from factmem.providers.store import FactStore

@@ -6,9 +6,8 @@ from random import Random
 import anyio
 import pytest
 
-from factmem.models.boundary import UNBOUNDED, Boundary
 from factmem.models.facts import FactSource, SourceKind
-from factmem.models.places import MemoryScope, Place
+from factmem.models.places import UNBOUNDED, Boundary, MemoryScope, Place
 from factmem.providers.conversations import LearningTask, Turn, new_turn
 from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, PERSON, THEME, theme

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.errors import CorruptJournalError, UnboundSubjectError
-from factmem.models.boundary import UNBOUNDED
-from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject, Place
+from factmem.models.places import UNBOUNDED, MemoryScope, MemoryScopeType, MemorySubject, Place
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.store import FactStore
 from tests.world import AGENT, ALICE, PRODUCT, THEME, USER, memory_of, theme

@@ -7,8 +7,7 @@ import pytest
 
 from factmem.errors import MemoryAccessError, UnboundSubjectError
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.boundary import Boundary
-from factmem.models.places import MemorySubject, Place
+from factmem.models.places import Boundary, MemorySubject, Place
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.store import FactStore
 from factmem.testing.chat import ScriptedChatModel

@@ -12,9 +12,9 @@ from factmem.detection import Detection
 from factmem.errors import MemoryAccessError, UnboundSubjectError
 from factmem.events import MemoryEvents
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.boundary import UNBOUNDED
 from factmem.models.facts import SingleFact
 from factmem.models.places import (
+    UNBOUNDED,
     Identity,
     MemoryScope,
     MemoryScopesProfile,

@@ -10,8 +10,7 @@ from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.errors import UnboundSubjectError
 from factmem.events import MemoryEvents
-from factmem.models.boundary import Boundary
-from factmem.models.places import MemoryScope, MemorySubject, Place
+from factmem.models.places import Boundary, MemoryScope, MemorySubject, Place
 from factmem.providers._view import view_of
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider

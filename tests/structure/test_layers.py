@@ -57,7 +57,7 @@ SHARED = {
     },
     "llm": {"_answer", "_api_errors"},
     "memory": {"_selection", "_unchanged"},
-    "models": {"_checked", "_definition_changes", "_display", "_values"},
+    "models": {"_definition_changes", "_display", "_values"},
     "prompt": {"_escaping", "_near_quotes", "_transcript"},
     "providers": {"_four_methods", "_reader", "_sql.store", "_view"},
     "recall": {"_documents", "_place_cache", "_search", "_turn_search"},

@@ -9,7 +9,7 @@ import pytest
 
 from factmem import Concept, FactStore, MemoryAccessError, MultipleFacts, Place, SingleFact
 from factmem.ledger.resolution import PlacedFact
-from factmem.models.boundary import UNBOUNDED
+from factmem.models.places import UNBOUNDED
 from factmem.transfer.bundle import import_facts
 from tests.world import AGENT, ALICE, KINDS, LANGUAGES, THEME, USER, memory_of, store_of
 

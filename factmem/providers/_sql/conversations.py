@@ -19,8 +19,7 @@ from typing import NamedTuple, TypeVar
 
 from factmem.errors import FactmemError
 from factmem.ledger.entries import Entry
-from factmem.models.boundary import Boundary
-from factmem.models.places import Identity, Place
+from factmem.models.places import Boundary, Identity, Place
 from factmem.models.when import moment
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.listing import among

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from factmem.models.boundary import Boundary
-from factmem.models.places import Identity
+from factmem.models.places import Boundary, Identity
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.places import PlaceReader, subject_path
 from factmem.providers._sql.session import Row, Session

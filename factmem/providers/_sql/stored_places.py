@@ -30,8 +30,7 @@ from factmem.errors import FactmemError, TamperedError, WrongKeyError
 from factmem.ledger._items import Condition
 from factmem.ledger.entries import Edit, Entry, decoded, exported, stamped
 from factmem.ledger.ledger import Ledger
-from factmem.models.boundary import Boundary
-from factmem.models.places import Identity
+from factmem.models.places import Boundary, Identity
 from factmem.providers._backend import (
     Decision,
     Erased,

@@ -16,8 +16,8 @@ from factmem._guidance import guided
 from factmem.errors import StorageError
 from factmem.ledger._merging import CurrentChange, amended, edited, received
 from factmem.ledger._presentation import found_fact
-from factmem.ledger.entries import Amendment, Edit, Entry, exported, untimed
-from factmem.ledger.history import FactChange, Histories, History, HistorySeries, history
+from factmem.ledger.entries import Amendment, Edit, Entry, StoredFact, exported, untimed
+from factmem.ledger.history import FactChange, Histories, History, HistorySeries, held_at, history
 from factmem.ledger.ledger import Ledger, Proposal
 from factmem.models.actors import present_actor
 from factmem.models.facts import (
@@ -131,10 +131,7 @@ class FactStore:
             StorageError: The store failed. Nothing was acknowledged.
         """
         identity = self._enter(subject, scope)
-        entry = untimed([stored_fact(fact)])
-        if self._limit is not None:
-            await check_room(self._limit, self._backend, identity, entry)
-        await self._backend.append(identity, entry)
+        await self._append(identity, [stored_fact(fact)])
 
     async def save_many(
         self, facts: Iterable[AnyFact], subject: MemorySubject, scope: MemoryScope
@@ -146,12 +143,15 @@ class FactStore:
         """
         identity = self._enter(subject, scope)
         if stored := stored_facts(facts):
-            entry = untimed(stored)
-            if self._limit is not None:
-                await check_room(self._limit, self._backend, identity, entry)
-            await self._backend.append(identity, entry)
+            await self._append(identity, stored)
         else:
             await checkpoint_if_cancelled()
+
+    async def _append(self, identity: Identity, facts: Sequence[StoredFact]) -> None:
+        entry = untimed(facts)
+        if self._limit is not None:
+            await check_room(self._limit, self._backend, identity, entry)
+        await self._backend.append(identity, entry)
 
     async def load(
         self,
@@ -232,12 +232,12 @@ class FactStore:
         self, fact_id: str, place: Place, *, concepts: Iterable[Concept[Any, Any]] = ()
     ) -> AnyFact | None:
         """Return the fact of a place with this id, of those of `load_all`; None if there is none."""
-        named = checked_concepts(concepts)
+        named, identity = checked_concepts(concepts), self._enter_place(place)
 
         def present(ledger: Ledger, now: str) -> list[AnyFact]:
             return found_fact(ledger.at(now), fact_id, named, now)
 
-        found = await self._presented(self._enter_place(place), present, most=_FEW)
+        found = await self._presented(identity, present, most=_FEW)
         return found[0] if found else None
 
     async def load_by_description(
@@ -569,9 +569,7 @@ class FactStore:
         return self._conversations
 
     async def concepts(self) -> list[ConceptDefinition]:
-        """Return what the store was told about each concept, ordered by keyword.
-
-        Empty if the store keeps no definitions.
+        """Return what the store was told about each concept, by keyword; empty if nothing was told.
 
         Raises:
             StorageError: The store failed.
@@ -913,19 +911,14 @@ class FactStore:
         self, identity: Identity, until: str | None, valid_at: WhenLike, present: Present[R]
     ) -> R:
         """Present what held at a time, by the entries recorded until another one."""
-        from factmem.ledger.history import held_at  # few reads ask about another time
-
         when = When.of(valid_at, "valid_at")
-        known = until
-        if known is None:
-            # The backend has the clock, and its time is never before the last entry.
-            known = await self._backend.present(identity, lambda _, now: now)
+        # The backend has the clock, and its time is never before the last entry.
+        known = until or await self._backend.present(identity, lambda _, now: now)
         held = partial(held_at, when=when, known=known)
         return await self._backend.entries(identity, lambda entries: present(held(entries), ""))
 
     def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Identity:
-        if self._is_closed:
-            self._check_open()
+        self._check_open()
         return identity_of(subject, scope)
 
     def _enter_place(self, place: Place) -> Identity:
@@ -946,8 +939,8 @@ def fact_store(store: FactStore) -> FactStore:
     if is_complete(store):
         return store
     raise TypeError(
-        f"{store.small_provider} is not a FactStore: listing, forgetting, erasing, merging, "
-        f"exporting and tools need a subclass of FactStore, such as LocalFileMemoryProvider(path)"
+        f"{store.small_provider} is not a FactStore: listing, forgetting, merging, exporting and "
+        "tools need a subclass of FactStore, such as LocalFileMemoryProvider(path)"
     )
 
 

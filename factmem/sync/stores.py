@@ -287,7 +287,7 @@ class StoreSync(WrapsContext[S]):
         return self._portal.call(self._wrapped.rewrite, edit, subject, scope)
 
     def concepts(self) -> list[ConceptDefinition]:
-        """Return what the store was told about each concept, ordered by keyword.
+        """Return what the store was told about each concept, by keyword; empty if nothing was told.
 
         Raises:
             StorageError: The store failed.

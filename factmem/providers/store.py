@@ -913,7 +913,7 @@ class FactStore:
         """Present what held at a time, by the entries recorded until another one."""
         when = When.of(valid_at, "valid_at")
         # The backend has the clock, and its time is never before the last entry.
-        known = until or await self._backend.present(identity, lambda _, now: now)
+        known: str = until or await self._backend.present(identity, lambda _, now: now)
         held = partial(held_at, when=when, known=known)
         return await self._backend.entries(identity, lambda entries: present(held(entries), ""))
 

@@ -18,6 +18,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -319,95 +320,70 @@ def count_errors(steps: Iterable[MemoryStep]) -> Counter[tuple[str, str]]:
     return counts
 
 
+# The keys are those of smolagents' own `dict()`, which loses images, and `timing=None`.
 def _dumped(step: MemoryStep) -> dict[str, Any]:
     match step:
         case TaskStep():
-            return {"kind": "task", "task": step.task, "images": _images(step.task_images)}
+            return {"task": step.task, "images": _images(step.task_images)}
         case PlanningStep():
-            return {
-                "kind": "plan",
-                "plan": step.plan,
-                "message": _message(step.model_output_message),
-                "timing": _times(step.timing),
-                "tokens": _tokens(step.token_usage),
-            }
+            return {"plan": step.plan, **_call(step)}
         case ActionStep():
-            calls = [[each.name, each.arguments, each.id] for each in step.tool_calls or ()]
             return {
-                "kind": "action",
-                "number": step.step_number,
-                "timing": _times(step.timing),
-                "calls": calls,
+                "step_number": step.step_number,
+                "tool_calls": [
+                    {"id": each.id, "function": {"name": each.name, "arguments": each.arguments}}
+                    for each in step.tool_calls or ()
+                ],
                 "error": None if step.error is None else step.error.dict(),
-                "message": _message(step.model_output_message),
-                "output": step.model_output,
-                "code": step.code_action,
+                "model_output": step.model_output,
+                "code_action": step.code_action,
                 "observations": step.observations,
                 "images": _images(step.observations_images),
-                "result": _plain(step.action_output),
-                "tokens": _tokens(step.token_usage),
-                "is_final": step.is_final_answer,
+                "action_output": _plain(step.action_output),
+                "is_final_answer": step.is_final_answer,
+                **_call(step),
             }
         case FinalAnswerStep():
-            return {"kind": "final", "output": _plain(step.output)}
+            return {"output": _plain(step.output)}
         case _:
             raise TypeError(f"steps must be those of a run, not {type(step).__name__}")
 
 
+def _call(step: PlanningStep | ActionStep) -> dict[str, Any]:
+    return {
+        "timing": _fields(step.timing),
+        "model_output_message": _message(step.model_output_message),
+        "token_usage": _fields(step.token_usage),
+    }
+
+
 def _parsed(given: Mapping[str, Any]) -> MemoryStep:
-    given = given if "kind" in given else _of_smolagents(given)
-    if given["kind"] == "task":
-        return TaskStep(given["task"], task_images=_open_images(given["images"]))
-    if given["kind"] == "final":
+    images = _open_images(given.get("images", ()))
+    if "task" in given:
+        return TaskStep(given["task"], task_images=images)
+    if "output" in given:
         return FinalAnswerStep(given["output"])
-    timing: Any = None if given["timing"] is None else Timing(*given["timing"])
-    tokens = TokenUsage(*given["tokens"]) if given["tokens"] else None
-    message: Any = _read_message(given["message"])
-    if given["kind"] == "plan":
+    times = given.get("timing")
+    timing: Any = None if times is None else Timing(times["start_time"], times["end_time"])
+    tokens = _read_tokens(given.get("token_usage"))
+    message: Any = _read_message(given.get("model_output_message"))
+    if "plan" in given:
         return PlanningStep([], message, given["plan"], timing, tokens)
+    calls = [(each["function"], each["id"]) for each in given.get("tool_calls") or ()]
     return ActionStep(
-        step_number=given["number"],
+        step_number=given["step_number"],
         timing=timing,
-        tool_calls=[ToolCall(*each) for each in given["calls"]] or None,
-        error=_read_error(given["error"]),
+        tool_calls=[ToolCall(call["name"], call["arguments"], key) for call, key in calls] or None,
+        error=_read_error(given.get("error")),
         model_output_message=message,
-        model_output=given["output"],
-        code_action=given["code"],
-        observations=given["observations"],
-        observations_images=_open_images(given["images"]),
-        action_output=given["result"],
+        model_output=given.get("model_output"),
+        code_action=given.get("code_action"),
+        observations=given.get("observations"),
+        observations_images=images,
+        action_output=given.get("action_output"),
         token_usage=tokens,
-        is_final_answer=given["is_final"],
+        is_final_answer=given.get("is_final_answer", False),
     )
-
-
-def _of_smolagents(step: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a step that smolagents' own `dict()` has written in the form of `dump_steps`."""
-    if "task" in step:
-        return {"kind": "task", "task": step["task"], "images": []}
-    if "output" in step:
-        return {"kind": "final", "output": step["output"]}
-    timing, used = step.get("timing"), step.get("token_usage")
-    given = {
-        "timing": timing and [timing["start_time"], timing["end_time"]],
-        "message": step.get("model_output_message"),
-        "tokens": used and [used["input_tokens"], used["output_tokens"]],
-    }
-    if "plan" in step:
-        return {"kind": "plan", "plan": step["plan"], **given}
-    calls = [(each["function"], each["id"]) for each in step.get("tool_calls") or ()]
-    return given | {
-        "kind": "action",
-        "number": step["step_number"],
-        "calls": [[call["name"], call["arguments"], name] for call, name in calls],
-        "error": step.get("error"),
-        "output": step.get("model_output"),
-        "code": step.get("code_action"),
-        "observations": step.get("observations"),
-        "images": [],
-        "result": step.get("action_output"),
-        "is_final": step.get("is_final_answer", False),
-    }
 
 
 def _read_error(given: Mapping[str, str] | None) -> errors.AgentError | None:
@@ -423,32 +399,24 @@ def _read_error(given: Mapping[str, str] | None) -> errors.AgentError | None:
 def _message(message: ChatMessage | None) -> dict[str, Any] | None:
     if message is None:
         return None
-    calls = [
-        {
-            "id": each.id,
-            "type": each.type,
-            "function": {"name": each.function.name, "arguments": each.function.arguments},
-        }
-        for each in message.tool_calls or ()
-    ]
+    calls = [asdict(each) for each in message.tool_calls or ()]
     role = getattr(message.role, "value", message.role)
-    tokens = _tokens(message.token_usage)
-    return {"role": role, "content": message.content, "tool_calls": calls or None, "tokens": tokens}
+    said = {"role": role, "content": message.content, "tool_calls": calls or None}
+    return {**said, "token_usage": _fields(message.token_usage)}
 
 
 def _read_message(given: Mapping[str, Any] | None) -> ChatMessage | None:
     if given is None:
         return None
-    tokens = TokenUsage(*given["tokens"]) if given.get("tokens") else None
-    return ChatMessage.from_dict(dict(given), token_usage=tokens)
+    return ChatMessage.from_dict(dict(given), token_usage=_read_tokens(given.get("token_usage")))
 
 
-def _times(timing: Timing | None) -> list[float | None] | None:
-    return None if timing is None else [timing.start_time, timing.end_time]
+def _fields(given: Timing | TokenUsage | None) -> dict[str, Any] | None:
+    return None if given is None else asdict(given)
 
 
-def _tokens(usage: TokenUsage | None) -> list[int] | None:
-    return None if usage is None else [usage.input_tokens, usage.output_tokens]
+def _read_tokens(given: Mapping[str, int] | None) -> TokenUsage | None:
+    return None if given is None else TokenUsage(given["input_tokens"], given["output_tokens"])
 
 
 def _plain(value: Any) -> Any:

@@ -912,9 +912,10 @@ class FactStore:
     ) -> R:
         """Present what held at a time, by the entries recorded until another one."""
         when = When.of(valid_at, "valid_at")
-        # The backend has the clock, and its time is never before the last entry.
-        known: str = until or await self._backend.present(identity, lambda _, now: now)
-        held = partial(held_at, when=when, known=known)
+        if until is None:
+            # The backend has the clock, and its time is never before the last entry.
+            until = await self._backend.present(identity, lambda _, now: now)
+        held = partial(held_at, when=when, known=until)
         return await self._backend.entries(identity, lambda entries: present(held(entries), ""))
 
     def _enter(self, subject: MemorySubject, scope: MemoryScope) -> Identity:

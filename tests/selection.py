@@ -5,6 +5,8 @@ long form of `make storm` and, for a server, `make postgres` run every one of th
 """
 
 import re
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +92,9 @@ LATER_ON_POSTGRES = {
 KILLS = {"test_a_forked_child_holds_no_lock", "test_forked_children_save_and_read"}
 """Tests of the shipped contracts that start and kill several processes: `make storm` runs them."""
 
+MANY_CASES = 8
+"""Of a sweep with more cases each fourth runs, except in the long form of `make storm`."""
+
 FEW_SEEDS = 2
 """The random runs of one test, by their parameter `seed`, of the default run."""
 
@@ -135,7 +140,19 @@ def repeated(items: list[pytest.Item]) -> dict[str, pytest.Item]:
     for item in items:
         if item.nodeid in names and (_is_a_later_case(item, seen) or _is_repeated(item, names)):
             spared[item.nodeid] = item
-    return spared
+    left = [item for item in items if item.nodeid not in spared]
+    return spared | {item.nodeid: item for item in _rest_of_sweeps(left)}
+
+
+def _rest_of_sweeps(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Yield the cases of long sweeps that their short form leaves out."""
+    sweeps = defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        if item.get_closest_marker("storm") is not None:
+            sweeps[item.nodeid.partition("[")[0]].append(item)
+    for cases in sweeps.values():
+        if len(cases) > MANY_CASES:
+            yield from (case for number, case in enumerate(cases) if number % 4)
 
 
 def _is_spared(item: pytest.Item) -> bool:

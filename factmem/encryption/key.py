@@ -142,14 +142,14 @@ class Key:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> "Key":
-        """Return the base64 key in a file that only its owner can read, or that nobody can write.
+        """Return the base64 key in a file that only its owner can read, or that is read-only.
 
         The latter is how containers mount secrets (mode 0440 or 0444): who may read them is decided
         outside of the file.
 
         Raises:
             KeyRequiredError: The file does not exist.
-            PermissionError: Its group or others may read it, and somebody may write it.
+            PermissionError: Its group or others may read it, and it is writable.
             TypeError: `path` is not a path.
             ValueError: Its content is not a key.
         """

@@ -57,7 +57,7 @@ class QuotedValues:
     """Values to find in quotes, regardless of case and punctuation.
 
     What is found as whole words is removed. What is only a part of a word (an inflected form, a
-    compound) stays, as nobody knows what else the word says, and is reported: see `are_part_of`.
+    compound) stays, as the rest of the word may matter, and is reported: see `are_part_of`.
 
     Args:
         values: The purged values; the parts of lists and objects count separately.
@@ -214,7 +214,7 @@ def turn_without(entry: Entry, values: QuotedValues) -> Entry:
 
 
 _KEPT = frozenset({"role", "tool_call_id"})
-"""The fields of a message that hosts read and nobody wrote."""
+"""The fields of a message that hosts generate and read."""
 
 
 def _part_without(part: JsonValue, values: QuotedValues) -> JsonValue:

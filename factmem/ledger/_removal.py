@@ -263,7 +263,7 @@ class Rest:
         """Return the time of the purge for a save of which values are removed.
 
         The earliest one, as the mark does not say which value was purged when. A compaction removes
-        values that nobody purged: the mark then reaches no other save.
+        values that were not purged: the mark then reaches no other save.
         """
         fact = saved.fact
         purged_at = self._purged_at if self._is_purge else said_at(fact, saved.at)

@@ -74,7 +74,7 @@ class StoredFact(TypedDict):
     """The positions of values that wait for a decision. A ledger also proposes values of statements
     that contradict a confirmed one."""
     actor: NotRequired[str]
-    """Who saved it, if not the actor of the entry; empty for nobody."""
+    """Who saved it, if not the actor of the entry; empty if unknown."""
     reason: NotRequired[str]
 
 

@@ -301,7 +301,7 @@ class FactChange(Displayed):
     at: datetime
     """When it was recorded."""
     actor: str
-    """Who made it: "application" if nobody was named; see `acting`."""
+    """Who made it: "application" if no actor was named; see `acting`."""
     reason: str | None
     added: tuple[AnyFact, ...] = ()
     """New current values, as they were saved, each with its source."""

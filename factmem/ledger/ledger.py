@@ -539,7 +539,7 @@ class Ledger(LedgerReads):
         return any(each.said > plan.said for each in _same(held, plan))
 
     def _postpone(self, held: KeywordItems, plan: Plan, at: str) -> None:
-        """Remove an earlier plan of the same value, or the current value that is to begin anew."""
+        """Remove an earlier plan of the same value, or the current value that begins again."""
         for each in _same(held, plan):
             self._drop_plan(held, each, at)
         item = None if plan.is_stub else held.get(plan.key)

@@ -177,7 +177,7 @@ def _decoded(text: str, at: int, number: int, file: TextIO) -> tuple[Any, int, s
             is_begun = exc.msg.startswith("Unterminated") or exc.pos > len(text) - _NEAR_END
             following = 0 if is_begun else _next_item(text, at)
             size = len(text) - at
-            more = "" if following else file.read(max(_CHUNK, size))  # doubled: it is read anew
+            more = "" if following else file.read(max(_CHUNK, size))  # doubled: it is read again
             if more and size <= _MOST:
                 # The indentation of an item shows where the next one begins.
                 line = at if _indent(text, at) is None else text.rfind("\n", 0, at) + 1

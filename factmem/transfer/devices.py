@@ -6,7 +6,7 @@ Each device writes files of its own into the folder, encrypted bundles, and read
 others. Copies of a place converge whatever the order in which their entries arrive (`_merging`), so
 the folder needs no locks, no order and no server: a file may come late, twice or never.
 
-A device publishes entries that nobody has in the folder yet. If something that it has published is
+A device publishes entries that no device has written to the folder yet. If something that it has published is
 gone from its store (a purge, an erasure, a compaction), or its files are not as it left them, it
 writes all it has as new files and removes the old ones: so removed values leave the folder.
 
@@ -238,7 +238,7 @@ class _Sync:
     async def done(
         self, *, is_dry: bool, progress: Callable[[int, int], None] | None
     ) -> SyncReport:
-        """Read what others have written, then write what nobody has."""
+        """Read what others have written, then write what none of them has."""
         known = self._known
         if not self._text and not is_dry:  # a kill must not leave files of a forgotten device
             await run_sync(self._save)

@@ -293,7 +293,7 @@ class StoredConversations:
             if reader is not None:
                 writer = PlaceRewriter(reader, self._places.opening)
                 with session.transaction():
-                    writer.count_purge(session, place)  # nobody learns what is removed here
+                    writer.count_purge(session, place)  # the removed messages are not learned
                     writer.edit_conversations(
                         session, place, lambda name: edit if name == conversation else None
                     )

@@ -69,7 +69,7 @@ class Database(Protocol):
     def apart(self, work: Callable[[Session, int], R]) -> R:
         """Do long work that reads one state; no other read waits for it.
 
-        A fork may begin it anew.
+        A fork may restart it.
         """
         ...
 

@@ -120,7 +120,7 @@ class StoreKeys:
     def _change(
         self, change: _Change, encryption: Encryption | None = None, *, is_last: bool = False
     ) -> bool:
-        """Write the store's row anew, under its lock; go on with another encryption from then.
+        """Rewrite the store's row, under its lock; go on with another encryption from then.
 
         With `is_last` only if every place has a data key of the newest generation; return whether
         that is so. Another process may have begun a generation of its own.

@@ -62,7 +62,7 @@ R = TypeVar("R")
 _STEPS = 10_000
 """Steps of SQLite, some 0.2 ms, after which work apart asks whether a thread is forking."""
 _INTERRUPTIONS = 5
-"""So often work apart begins anew for forks; then these wait for it."""
+"""How often work apart is restarted for forks; after that, forks wait for it."""
 
 _LOOKS = 16
 """How often a file must seem damaged in a row until it counts as that."""
@@ -295,7 +295,7 @@ class SqliteDatabase:
 
     @contextmanager
     def unused(self) -> Generator[None]:
-        """Hold the store while nobody has the database open; see `DatabaseFiles.unused`."""
+        """Hold the store while no process has the database open; see `DatabaseFiles.unused`."""
         with self._lock.turn(self._writing), self._reading, self._warming:
             self._check_process()
             self._close()
@@ -526,7 +526,7 @@ class SqliteDatabase:
         self, db: sqlite3.Connection | None, exc: sqlite3.Error
     ) -> sqlite3.Connection | None:
         """Close a connection after a failure of the disk: what it has in memory may be wrong."""
-        if code_of(exc) in REFUSED:  # all of them are opened anew, as the right may be given
+        if code_of(exc) in REFUSED:  # all are reopened, as access may have been granted since
             self._inode = (-1, -1)
         if db is None or code_of(exc) not in (*DAMAGED, *REFUSED, sqlite3.SQLITE_IOERR):
             return db

@@ -2,7 +2,7 @@
 
 A child has only the thread that forked. If another one was inside SQLite, for whatever database and
 library, its mutex stays locked in the child, which hangs at its first allocation. `malloc` and
-Python begin their locks anew after a fork, and so does this module for those of SQLite. To take
+Python reset their locks after a fork, and so does this module for those of SQLite. To take
 them before the fork instead would be a deadlock: Python's `sqlite3` frees memory under the
 interpreter's lock.
 
@@ -17,7 +17,7 @@ _MUTEXES = range(2, 14)
 
 
 def free_mutexes() -> None:
-    """Begin the locked mutexes anew. Without effect where SQLite is built into the interpreter."""
+    """Reset the locked mutexes. Without effect where SQLite is built into the interpreter."""
     with suppress(ImportError, AttributeError, OSError):
         import _sqlite3
         from ctypes import CDLL, PyDLL, c_int, c_void_p

@@ -10,7 +10,7 @@ these rules. `tests/providers/test_gaps.py` breaks each of them, and must notice
 
 1. The caller holds the lock of the store, and a connection of its own holds SQLite's lock for
 writing:
-   nobody writes a page meanwhile.
+   no page is written meanwhile.
 2. The log is empty and stays so, as the writer's connection reads it. A page in the log would
 replace
    the cleared one later, with its gap.
@@ -100,7 +100,7 @@ class Gaps:
             ((patience,),) = db.execute("PRAGMA busy_timeout")
             own.execute(f"PRAGMA busy_timeout = {patience}")
             own.execute("BEGIN IMMEDIATE")
-            begin_snapshot(db)  # of an empty log: no other program begins it anew until `COMMIT`
+            begin_snapshot(db)  # of an empty log: no other program restarts it until `COMMIT`
             version, pages = changed
             if self._files.has_log() or self._files.identity() != inode:
                 return False
@@ -229,7 +229,7 @@ def _full_sync(fd: int) -> None:
 
 
 def log_state(path: str) -> bytes | None:
-    """Return what identifies a log until it is begun anew; None without one.
+    """Return what identifies a log until it is restarted; None without one.
 
     SQLite has no locks on the log itself, so it may be opened and closed.
     """

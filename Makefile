@@ -7,6 +7,7 @@ KILLS = 1000
 CASES = 10000
 ROTATIONS = 200
 FAULTS = 3000
+POWER_CUTS = 500
 HISTORIES = 1000
 CHATS = 10000
 WEB_SECONDS = 60
@@ -84,6 +85,8 @@ else
 	$(python) -m tests.storms.rotation_storm --rotations $(ROTATIONS)
 	$(python) -m tests.storms.disk_faults --faults $(FAULTS) --seed $(SEED)
 	$(python) -m tests.storms.disk_faults --faults $(FAULTS) --seed $(SEED) --encrypted
+	$(python) -m tests.storms.power_cuts --cuts $(POWER_CUTS) --seed $(SEED)
+	$(python) -m tests.storms.power_cuts --cuts $(POWER_CUTS) --seed $(SEED) --encrypted
 	$(python) -m tests.storms.tampering --cases $(CASES)
 	$(python) -m tests.scaling
 	$(python) -m tests.storms.many_processes

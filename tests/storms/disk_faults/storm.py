@@ -31,12 +31,15 @@ class CompilerMissingError(Exception):
     """There is no C compiler."""
 
 
-def library(folder: Path) -> Path:
-    """Compile the library that makes file calls fail, into a folder."""
+FAULTY = Path(__file__).with_name("library.c")
+
+
+def library(folder: Path, source: Path = FAULTY) -> Path:
+    """Compile a library that is to be preloaded, by default the one with the faults, into a folder."""
     compiler = shutil.which("cc")
     if compiler is None or not sys.platform.startswith("linux"):
-        raise CompilerMissingError("The storm of disk faults needs Linux and the C compiler `cc`")
-    source, made = Path(__file__).with_name("library.c"), folder / "disk_faults.so"
+        raise CompilerMissingError("Preloaded storms need Linux and the C compiler `cc`")
+    made = folder / f"{source.stem}.so"
     options = ["-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", str(made)]
     subprocess.run([compiler, *options, str(source), "-ldl", "-lpthread"], check=True)
     return made

@@ -308,7 +308,7 @@ class FactStore:
         *,
         purge: Purge = False,
         **conditions: Unpack[ForgetConditions[T]],
-    ) -> int:
+    ) -> Forgotten:
         """Forget the current values that meet all given conditions, and return their number.
 
         They disappear from all reads at once and stay forgotten until they are said again: a save
@@ -330,7 +330,7 @@ class FactStore:
 
         Returns:
             The number of values that were current; if none was, of those of `concept` or `concepts`
-            that had held before. A `Forgotten` if the store reports remains.
+            that had held before. It is an `int` that also names what a purge has left.
 
         Raises:
             ValueError: No condition was given (use `erase` to empty a place), `value` was given

@@ -20,6 +20,7 @@ from factmem.providers.provider import AgentMemoryProvider
 from factmem.providers.results import (
     ErasureReceipt,
     ForgetConditions,
+    Forgotten,
     PlaceInfo,
     Purge,
     SearchQuestion,
@@ -203,7 +204,7 @@ class StoreSync(WrapsContext[S]):
         *,
         purge: Purge = False,
         **conditions: Unpack[ForgetConditions[T]],
-    ) -> int:
+    ) -> Forgotten:
         """Forget the current values that meet all given conditions, and return their number.
 
         Raises:

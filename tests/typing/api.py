@@ -22,7 +22,7 @@ from factmem.models.when import TimeProvider
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.no_memory import NoMemory
 from factmem.providers.provider import AgentMemoryProvider
-from factmem.providers.results import ErasureReceipt, PlaceInfo
+from factmem.providers.results import ErasureReceipt, Forgotten, PlaceInfo
 from factmem.providers.store import FactStore
 from factmem.testing.clock import SettableClock
 from factmem.testing.providers import ProviderContract
@@ -90,8 +90,8 @@ async def storing(store: FactStore, moment: datetime, kind: FactType) -> None:
     assert_type(await store.load(AGE, user, scope, as_of=moment), list[SingleFact[int]])
     assert_type(await store.load_all(user, scope, concepts=[AGE, PETS]), list[AnyFact])
     await store.save_many([SingleFact(AGE, 3), MultipleFacts(LANGUAGES, ("c",))], user, scope)
-    assert_type(await store.forget(user, scope, concept=AGE, value=3, purge=True), int)
-    assert_type(await store.forget(user, scope, older_than=timedelta(days=30)), int)
+    assert_type(await store.forget(user, scope, concept=AGE, value=3, purge=True), Forgotten)
+    assert_type(await store.forget(user, scope, older_than=timedelta(days=30)), Forgotten)
     assert_type(await store.erase(user, scope), ErasureReceipt)
     for entry in await store.history(AGE, user, scope):
         assert_type(entry, HistoryEntry)

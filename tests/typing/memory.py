@@ -9,6 +9,7 @@ from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, Sing
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.prompt.memory_message import LoadReport
 from factmem.providers.provider import AgentMemoryProvider
+from factmem.providers.results import Forgotten
 from factmem.providers.store import FactStore
 from factmem.recall.match import RecallReport, RecallResult
 from factmem.transfer.bundle import export_facts
@@ -58,6 +59,6 @@ async def a_store_is_more_than_a_provider(memory: AgentMemory) -> None:
     assert_type(memory.store, FactStore)
     assert_type(memory.view(read_only=True).store, FactStore)
     await export_facts(memory.store, "facts.jsonl")
-    assert_type(await memory.store.forget(ALICE, AGENT, concept=AGE), int)
+    assert_type(await memory.store.forget(ALICE, AGENT, concept=AGE), Forgotten)
     await memory.store.erase(ALICE, AGENT)
     await export_facts(memory.provider, "facts.jsonl")  # type: ignore[arg-type]

@@ -283,7 +283,7 @@ async def test_an_import_that_is_killed_has_each_message_once(tmp_path: Path) ->
             process = Process(importing, str(tmp_path / "store"), str(file))
             with anyio.fail_after(60):
                 while await stored(store) < counts[-1] + 20:
-                    await anyio.sleep(0.01)
+                    await checkpoint()
             process.kill()
             process.end()
             counts.append(await stored(store))

@@ -142,25 +142,13 @@ class OpenAIEmbedder(OpensClients, EmbeddingModel):
         ollama = "http://localhost:11434/v1"
         embedder = OpenAIEmbedder("nomic-embed-text", base_url=ollama, api_key="-")
 
-    Any number of tasks, threads and event loops may use an instance at once. It opens one client
-    per event loop, on first use. `aclose` or the end of `async with` closes the client of the
-    running loop; the next call opens another. A client that you pass is used in its own event loop
-    and is not closed.
-
-    Only the client retries: after rate limits, server errors and broken connections, up to its
-    `max_retries`. Cancelling a call closes its connection.
+    Clients, event loops and retries are those of `OpenAIChatModel`, and so are `client`,
+    `base_url`, `api_key`, `max_retries` and `timeout`. Cancelling a call closes its connection.
 
     Args:
         model: The model's name at the endpoint; on Azure the name of the deployment.
-        client: An `AsyncOpenAI`, or one of its subclasses such as `AsyncAzureOpenAI`.
         dimensions: The length of vectors to request, if the model supports that; it is also
             checked. By default the model's own.
-        base_url: The endpoint; by default `OPENAI_BASE_URL`, else OpenAI. Not with `client`.
-        api_key: Its key; by default `OPENAI_API_KEY`. A local server accepts any string. Not with
-            `client`.
-        max_retries: The client's retries; 2 by default. Not with `client`.
-        timeout: The limit for one request with its retries, in seconds. By default the client's own
-            timeouts apply.
         batch_size: The maximum of strings in one request.
 
     Raises:

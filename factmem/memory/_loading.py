@@ -23,8 +23,8 @@ from factmem.ledger.history import HistoryAction, HistoryEntry
 from factmem.ledger.resolution import PlacedFact, Resolution
 from factmem.llm.messages import MEMORY_MESSAGE, History, checked_history, own_text, put_own_text
 from factmem.memory._parts import MemoryParts
-from factmem.memory.listing import CurrentFacts, FactOrigin, history_of, origin_of
-from factmem.models._values import Canonical, canonical
+from factmem.memory.listing import CurrentFacts, FactOrigin, history_of, keys_of, origin_of
+from factmem.models._values import Canonical
 from factmem.models.facts import (
     AnyFact,
     Concept,
@@ -87,7 +87,7 @@ async def _qualified(fact: AnyFact, place: Place, store: FactStore) -> list[bool
         return [_qualifies(fact.source, place)] * len(fact.values)
     return [
         any(_qualifies(source, place) for source in _sources(fact.id, key, history))
-        for key in _keys(fact)
+        for key in keys_of(fact)
     ]
 
 
@@ -105,17 +105,12 @@ def _sources(
     is_there = False
     for entry in history:
         said = entry.fact
-        if said is None or entry.action is HistoryAction.SUPERSEDED or key not in _keys(said):
+        if said is None or entry.action is HistoryAction.SUPERSEDED or key not in keys_of(said):
             continue
         is_there = is_there or said.id == fact_id
         if is_there:
             found.append(said.source)
     return found
-
-
-def _keys(fact: AnyFact) -> list[Canonical]:
-    dump, keyword = fact.concept.codec.dump, fact.concept.keyword
-    return [canonical(dump(value, keyword)) for value in fact.values]
 
 
 def _part(placed: PlacedFact[L], wanted: Sequence[bool]) -> list[PlacedFact[L]]:

@@ -636,7 +636,7 @@ def _concerning(history: Iterable[HistoryEntry], fact_id: str) -> History:
             if fact_id in entry.forgotten:
                 found.append(entry)
             continue
-        theirs = keys_of(fact)
+        theirs = set(keys_of(fact))
         if fact.id == fact_id:
             values |= theirs
             found.append(entry)

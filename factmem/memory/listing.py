@@ -298,20 +298,18 @@ async def history_of(
 
 def _sources(fact: AnyFact, history: Sequence[HistoryEntry]) -> list[FactSource]:
     """Return the sources of a fact: those of its save and of the confirmations of its values."""
-    ours = keys_of(fact)
+    ours = set(keys_of(fact))
     sources: dict[FactSource, None] = {}  # an ordered set
     for entry in history:
         saved = entry.fact
         if saved is None or saved.source is None:
             continue
-        if saved.id == fact.id or ours & keys_of(saved):
+        if saved.id == fact.id or ours.intersection(keys_of(saved)):
             sources[saved.source] = None
     return list(sources)
 
 
-def keys_of(fact: AnyFact) -> set[Canonical]:
+def keys_of(fact: AnyFact) -> list[Canonical]:
     """Return the values of a fact in canonical form, for comparison."""
-    codec = fact.concept.codec
-    if codec.is_plain_text:
-        return set(fact.values)
-    return {canonical(codec.dump(value, fact.concept.keyword)) for value in fact.values}
+    dump, keyword = fact.concept.codec.dump, fact.concept.keyword
+    return [canonical(dump(value, keyword)) for value in fact.values]

@@ -20,8 +20,9 @@ from factmem.ledger.history import FactChange, change_ids, changes_of, place_dig
 from factmem.ledger.ledger import Ledger, Proposal
 from factmem.ledger.resolution import PlacedFact, is_version, version_of
 from factmem.memory._unchanged import changed, expected_version
+from factmem.memory.listing import keys_of
 from factmem.models._display import Displayed
-from factmem.models._values import canonical
+from factmem.models._values import Canonical
 from factmem.models.actors import acting_unless_named
 from factmem.models.facts import AnyFact, FactSource, FactState, SingleFact, SourceKind
 from factmem.models.places import MemorySubject, Place
@@ -236,8 +237,8 @@ class MemoryReview:
             right = {"values": tuple(value) if isinstance(value, list | tuple) else (value,)}
         right |= {"state": FactState.CONFIRMED, "source": None, "timestamp": self._clock()}
         new: Any = replace(old, **right)
-        kept = set(_digests(new))
-        gone = [each for each in _digests(old) if each not in kept]
+        kept = keys_of(new)
+        gone = [each for each in keys_of(old) if each not in kept]
 
         def made(ledger: Ledger, now: str) -> Entry:
             entry: Entry = {"at": now, "facts": [stored(new)]}
@@ -431,16 +432,11 @@ def _confirmed(fact: AnyFact) -> Callable[[Ledger, str], Entry]:
 
 
 def _removed(fact: AnyFact) -> Callable[[Ledger, str], Entry]:
-    return lambda ledger, now: {"at": now, "retract": _retracted(fact, _digests(fact), ledger, now)}
-
-
-def _digests(fact: AnyFact) -> list[str]:
-    codec, keyword = fact.concept.codec, fact.concept.keyword
-    return [digest_of(canonical(codec.dump(value, keyword))) for value in fact.values]
+    return lambda ledger, now: {"at": now, "retract": _retracted(fact, keys_of(fact), ledger, now)}
 
 
 def _retracted(
-    fact: AnyFact, digests: Iterable[str], ledger: Ledger, now: str
+    fact: AnyFact, keys: Iterable[Canonical], ledger: Ledger, now: str
 ) -> list[RetractedValue]:
     """Return the ends of values; also of those that were said at the same time, as the person saw them.
 
@@ -450,9 +446,15 @@ def _retracted(
     held = [item for word in fact.concept.keywords for item in ledger.items(word, now).values()]
     last = max([fact.id, *(item.last[1] for item in held)])
     return [
-        {"keyword": keyword, "timestamp": now, "digest": digest, "id": last, "confirmed": True}
+        {
+            "keyword": keyword,
+            "timestamp": now,
+            "digest": digest_of(key),
+            "id": last,
+            "confirmed": True,
+        }
         for keyword in fact.concept.keywords
-        for digest in digests
+        for key in keys
     ]
 
 
@@ -463,6 +465,6 @@ def _by_keyword(facts: Iterable[AnyFact]) -> dict[str, tuple[AnyFact, ...]]:
     return found
 
 
-def _seen(facts: Iterable[AnyFact]) -> set[tuple[str, FactState]]:
+def _seen(facts: Iterable[AnyFact]) -> set[tuple[Canonical, FactState]]:
     """Return what of facts a difference shows: their values and states."""
-    return {(digest, fact.state) for fact in facts for digest in _digests(fact)}
+    return {(key, fact.state) for fact in facts for key in keys_of(fact)}

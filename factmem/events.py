@@ -28,7 +28,6 @@ from factmem.usage import Usage
 
 __all__ = ["MemoryEvent", "MemoryOperation", "correlated"]
 
-
 LISTENER_SECONDS = 5.0
 """The most seconds that an asynchronous listener may take before it is cancelled."""
 

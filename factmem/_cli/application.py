@@ -21,7 +21,6 @@ _MODULES = (
 for _module in _MODULES:
     import_module(f"factmem._cli.{_module}")  # registers its commands
 
-
 _STORE, _STORE_NAME = "A folder or postgresql:// URL.", "The name of the store in a database."
 _CONCEPTS = "The application's concepts, with their value types."
 _VERSION = "Print the version."

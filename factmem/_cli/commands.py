@@ -100,9 +100,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
 }
 """Two examples for each command; the store comes from FACTMEM_STORE."""
 
-
 Work: TypeAlias = Callable[..., Any]
-
 
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 """What typer raises for wrong arguments, wherever its version imports it from."""

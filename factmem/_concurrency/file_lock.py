@@ -66,10 +66,8 @@ except ImportError:  # elsewhere waiters have no order
 
     _RUNGS = 1  # pyright: ignore[reportConstantRedefinition]
 
-
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0001, 0.002
 """Seconds between two attempts. A thread that blocks in `flock` could not time out."""
-
 
 _REMEDIES = {
     errno.EACCES: "give this user the right, or run as its owner",

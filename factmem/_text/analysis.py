@@ -42,7 +42,6 @@ from factmem.models._values import normalized
 
 # ruff: noqa: RUF001 - Cyrillic letters that look like Latin ones
 
-
 _LANGUAGES = {
     "english": """
         a about an and any are as at be been by can could did do does for from had has have he her

@@ -118,7 +118,6 @@ _MOST_LINES = 6
 _LONGEST_PART = 400
 """A message of more lines, or with a longer paragraph, reads as pasted."""
 
-
 _RELATIVES = (
     r"(?:step|grand|half-|ex-)?(?:brother|sister|mother|father|mum|mom|dad|parent|son|daughter|child"
     r"|uncle|aunt|cousin|nephew|niece|ma|pa)(?:s|ren)?(?:-in-law)?|kids?|wife|husband|spouse|partner|fianc\w+"

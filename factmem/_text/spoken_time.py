@@ -28,7 +28,6 @@ MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 """A pattern of these names."""
 YEAR = r"(?:19|20)\d\d"
 
-
 _PATTERNS = (
     rf"(?<!\d)(?P<y>{YEAR})[-/.](?P<m>\d{{1,2}})(?:[-/.](?P<d>\d{{1,2}}))?(?!\d)",
     rf"(?<!\d)(?P<y>{YEAR})[年년]\s*(?P<m>\d{{1,2}})[月월](?:\s*(?P<d>\d{{1,2}})[日일])?",

@@ -27,7 +27,6 @@ from factmem.models.places import MemorySubject, ScopeChoice, checked_choices, c
 
 __all__ = ["Agent"]
 
-
 M = TypeVar("M", bound=AgentMemory)
 F = TypeVar("F", bound=AgentFeature)
 P = ParamSpec("P")

@@ -18,7 +18,6 @@ from factmem.usage import Usage
 
 __all__ = ["AgentContext", "AgentFeature", "AgentResult", "AgentStep", "AgentTool", "FeatureError"]
 
-
 R = TypeVar("R")
 
 MAX_STEPS = 20

@@ -33,7 +33,6 @@ _log = logging.getLogger("factmem.agent")
 Node: TypeAlias = Callable[[AgentContext, str], Awaitable[str]]
 """A step of a run: a function of the run and the string of the previous step; returns a string."""
 
-
 MemoryWork: TypeAlias = Callable[[AgentContext, AgentMemory], Awaitable[None]]
 """The work of a node with the memory of a run."""
 

@@ -28,7 +28,6 @@ from factmem.models.when import system_clock
 
 __all__ = ["StepLimitError", "Tool", "ToolError"]
 
-
 ToolFunction: TypeAlias = Callable[..., object]
 """A function, sync or async, with a type hint for every parameter."""
 

@@ -35,7 +35,6 @@ from factmem.usage import Usage
 
 __all__ = ["RetrieveFactsFromHistory"]
 
-
 _SCOPE = MemoryScope.Feature("conversation")
 _SPEAKERS = {
     kind: Place(_SCOPE, MemorySubject(kind.value, f"What the {kind.value} said", 1))

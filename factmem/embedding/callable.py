@@ -11,7 +11,6 @@ from factmem.errors import EmbeddingError
 
 __all__ = ["CallableEmbedder"]
 
-
 EmbeddingFunction: TypeAlias = Callable[
     [list[str]], Sequence[Sequence[float]] | Awaitable[Sequence[Sequence[float]]]
 ]

@@ -15,10 +15,8 @@ from factmem.errors import EmbeddingError, MissingExtraError
 
 __all__ = ["LiteLLMEmbedder"]
 
-
 _LONGEST_REQUEST = 100_000
 """The maximum of characters in one request: below the lowest limit of the services."""
-
 
 _MOST_STRINGS = 96
 """The maximum of strings in one request: Cohere accepts no more."""

@@ -21,7 +21,6 @@ from factmem.errors import InputValueError, TamperedError, WrongKeyError
 
 __all__ = ["Aes256GCMEncryptor", "Encryption", "KeySlot", "Unwrapped"]
 
-
 _MOST_DERIVED = 32
 """The most slots of passphrases that are tried. An edited row could have thousands."""
 

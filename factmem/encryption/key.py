@@ -25,7 +25,6 @@ from factmem.models._values import normalized
 
 __all__ = ["Key", "KeyDerivation"]
 
-
 _SALT_BYTES = 16
 
 _COST = (3, 64 * 1024, 4)

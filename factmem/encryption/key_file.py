@@ -20,7 +20,6 @@ from factmem.errors import StorageError, WrongKeyError
 
 __all__ = ["KeyFile", "RenewableEncryption"]
 
-
 _TIMEOUT = 10.0
 """Seconds to wait for another process that writes the file."""
 

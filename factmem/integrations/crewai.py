@@ -54,7 +54,6 @@ from factmem.sync.portal import SHARED_PORTAL, Portal
 
 __all__ = ["FactmemMemory", "lesson_concept"]
 
-
 T = TypeVar("T")
 
 _NOTES = "notes"

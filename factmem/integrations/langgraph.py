@@ -45,7 +45,6 @@ from factmem.sync.portal import SHARED_PORTAL, Portal
 
 __all__ = ["ITEMS", "FactmemStore"]
 
-
 Namespace: TypeAlias = tuple[str, ...]
 """The labels of a namespace: `("users", "alice")`."""
 

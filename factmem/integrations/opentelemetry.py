@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MemoryMetrics", "MemorySpans"]
 
-
 _NAMES: Mapping[MemoryOperation, str] = {
     MemoryOperation.SAVE: "upsert_memory",
     MemoryOperation.DETECT: "upsert_memory",

@@ -37,7 +37,6 @@ _SHORTEST_CODE = 3
 """The fewest characters of a word with a digit that is searched by itself: a model may write "PIN
 1234" for "my PIN is 1234"."""
 
-
 _LONGEST = 64
 """The most words compared at once; longer values are searched in parts of this size. Otherwise a
 quote that repeats one word would take quadratic time."""

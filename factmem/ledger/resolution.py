@@ -27,7 +27,6 @@ from factmem.models.when import stamp
 
 __all__ = ["PlacedFact"]
 
-
 _DIGITS = 32
 """Of the digest in a version."""
 

@@ -13,7 +13,6 @@ from factmem.usage import ONE_CALL, Usage
 
 __all__ = ["ChatModel", "ChatResponse", "Extraction", "Message", "ToolCall", "ToolDefinition"]
 
-
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 

@@ -12,7 +12,6 @@ from factmem.usage import Usage
 
 __all__ = ["extract_by_asking"]
 
-
 T = TypeVar("T")
 
 

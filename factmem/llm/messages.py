@@ -14,7 +14,6 @@ from factmem.errors import InputTypeError
 
 __all__ = ["History"]
 
-
 MEMORY_MESSAGE = "factmem_memory"
 """The name of the message with facts of earlier conversations."""
 

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenAIChatModel"]
 
-
 R = TypeVar("R")
 T = TypeVar("T")
 

@@ -32,7 +32,6 @@ F = TypeVar("F", bound=AnyFact)
 NOTE = Concept("note", "A note of the application", FactType.MULTIPLE, detect=False)
 """The concept of free texts."""
 
-
 _INSTEAD: dict[type, str] = {
     SingleFact: "memory.save(fact.concept, fact.value), or memory.store.save(fact, subject, scope)",
     MultipleFacts: "memory.save(fact.concept, fact.values), or memory.store.save(fact, subject, scope)",

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from factmem.recall._search import FactSearch
     from factmem.recall._turn_search import TurnSearch
 
-
 T = TypeVar("T")
 
 _PROVIDER_METHODS = ("save", "load", "load_all", "load_by_description")

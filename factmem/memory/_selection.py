@@ -27,7 +27,6 @@ Subjects: TypeAlias = Iterable[MemorySubject] | None
 Scopes: TypeAlias = Iterable[ScopeChoice] | None
 """The scopes of a call; None for all scopes of the memory's profile."""
 
-
 Who: TypeAlias = str | MemorySubject | Iterable[MemorySubject] | None
 """The user of a run: the entity of the memory's per-entity subjects, or subjects. None if the
 memory is already bound."""

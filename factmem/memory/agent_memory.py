@@ -72,7 +72,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AgentMemory"]
 
-
 _NO_SCOPES = MemoryScopesProfile()
 _SETTINGS = RecallSettings()
 _DETECTION = Detection()

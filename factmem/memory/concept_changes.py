@@ -38,7 +38,6 @@ from factmem.providers.store import FactStore, fact_store
 
 __all__: list[str] = []
 
-
 BothRule: TypeAlias = Literal["later", "both"] | Callable[[list[Any], list[Any]], Any]
 Conversion: TypeAlias = Callable[[Any], Any]
 Progress: TypeAlias = Callable[[int, int], object]

@@ -38,7 +38,6 @@ from factmem.usage import Usage
 
 __all__ = ["ConsolidationReport", "MemoryConsolidation"]
 
-
 _RULES = """\
 You clean up a memory. You get the values that are stored for one topic, one line of JSON each, \
 and say which of them mean the same.

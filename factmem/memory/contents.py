@@ -62,7 +62,6 @@ from factmem.providers.store import FactStore, fact_store
 
 __all__ = ["MemoryContents"]
 
-
 T = TypeVar("T")
 
 

@@ -53,7 +53,6 @@ from factmem.providers.store import fact_store
 
 __all__ = ["Conversation", "MemoryConversations"]
 
-
 _logger = getLogger("factmem.memory")
 
 _LEASE = timedelta(minutes=10)

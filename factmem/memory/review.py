@@ -32,7 +32,6 @@ from factmem.providers.store import FactStore, fact_store
 
 __all__ = ["InboxItem", "MemoryReview"]
 
-
 ItemKind: TypeAlias = Literal["contradiction", "proposed", "doubtful", "new"]
 
 

@@ -56,7 +56,6 @@ from factmem.recall.match import TurnMatch
 
 __all__ = ["MemoryTool"]
 
-
 BY_MODEL = FactSource(SourceKind.ASSISTANT)
 """The source of what a model passes to a tool: the model's words, not the user's."""
 

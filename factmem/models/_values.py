@@ -131,7 +131,6 @@ if TYPE_CHECKING:
 else:
     JsonValue = Any  # pydantic's own loads all of pydantic.types, half the time of `import factmem`
 
-
 Canonical: TypeAlias = str | bytes
 """A value's canonical JSON as a dictionary key: equal for equal values.
 

@@ -63,7 +63,6 @@ __all__ = [
     "SourceKind",
 ]
 
-
 V = TypeVar("V")
 T = TypeVar("T", default=str)
 # Covariant, so that mypy takes [AGE, CITY] for a list of concepts. `save(AGE, "36")` stays wrong,

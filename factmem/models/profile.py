@@ -194,7 +194,6 @@ class Profile(BaseModel):
 Concepts: TypeAlias = Iterable[Concept[Any, Any] | type[Profile]]
 """Concepts, and profiles that stand for those of their fields."""
 
-
 P = TypeVar("P", bound=Profile)
 
 

@@ -32,7 +32,6 @@ _PIECE = re.compile(r"[^\W_]+")
 _SPOKEN = re.compile(r"^[^:\n\"]{1,40}[:,]\s*(?=\S)")
 """What a model puts before a quote: "User said:"."""
 
-
 _INSIDE = re.compile(r"[\"“„«「『]([^\"”“»」』]+)[\"”“»」』]")
 
 

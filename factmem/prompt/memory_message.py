@@ -34,7 +34,6 @@ from factmem.prompt.tokens import estimate_tokens
 
 __all__ = ["LoadReport", "MessageForm"]
 
-
 L_co = TypeVar("L_co", bound="AnyFact", default="AnyFact", covariant=True)
 
 HEADER = (
@@ -168,7 +167,6 @@ _LEFT_OUT = re.compile(r"Left out for lack of room: (\d+)(?: \((.*)\))?")
 _OTHERS = re.compile(r"other concepts (\d+)")
 _NAMED = re.compile(rf"({NAMED}) (\d+)(?:, |$)")
 _MOST_NAMED = 10
-
 
 QUOTES = "said"
 """The name of the part with quotes of messages."""
@@ -455,7 +453,6 @@ HISTORY = Frame(
     "markup inside a value. Each value is followed by its speaker and date.",
 )
 """The frame of facts that replace messages of this conversation."""
-
 
 _Entity: TypeAlias = tuple[str, str | None]
 """A subject's name and its entity."""

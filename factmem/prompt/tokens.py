@@ -4,7 +4,6 @@ from string import ascii_letters
 
 __all__: list[str] = []
 
-
 _LETTERS = ascii_letters.encode()
 _DIGITS = b"0123456789"
 _BLANKS = b" \n\t\r"

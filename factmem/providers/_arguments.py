@@ -27,7 +27,6 @@ NAMES = {
 
 ARGUMENTS = {"*": f"{_SAVE}, or AgentMemory(store, ...).of('alice').save(CONCEPT, value)"}
 
-
 _FACTS = (SingleFact, MultipleFacts)
 
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ConversationStore"]
 
-
 R = TypeVar("R")
 
 _MICROSECOND = timedelta(microseconds=1)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["NoMemory"]
 
-
 R = TypeVar("R")
 
 _logger = getLogger(__name__)

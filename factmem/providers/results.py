@@ -59,7 +59,6 @@ __all__ = [
     "SearchQuestion",
 ]
 
-
 T = TypeVar("T", default=Any)
 
 

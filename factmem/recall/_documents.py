@@ -32,7 +32,6 @@ from factmem.providers.conversations import Turn
 LONGEST_TEXT = 4_000
 """The maximum number of embedded characters of a fact. Every model accepts that many."""
 
-
 _LONGEST_SAID = 1_000
 """The maximum number of characters of a message that are indexed for its neighbours."""
 

@@ -81,7 +81,6 @@ _WORTH_NUMPY = 256
 """The least number of facts to use numpy for. Below it plain Python is as fast, and importing numpy
 adds 0.1 s to the first recall."""
 
-
 _FEW = 3
 """The most words of a question that is about a time."""
 

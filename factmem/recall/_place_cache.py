@@ -195,7 +195,6 @@ class PlaceCache:
 EMPTY = PlaceSnapshot(0, None, {}, {})
 """The snapshot of a place that has not been read yet."""
 
-
 _MOST_FACTS = 200_000
 """The maximum number of facts in all indexes, and of messages, some kilobytes each. Beyond it, the
 least recently used index is dropped when another set of places is searched."""
@@ -296,7 +295,6 @@ def _start_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_start_in_child)
-
 
 Snapshots: TypeAlias = Mapping[Identity, PlaceSnapshot]
 """The snapshots of some places."""

@@ -47,7 +47,6 @@ _CRASHES = frozenset({500})
 _HARMLESS = "test"
 """A harmless text. If the endpoint refuses it too, the facts are not the cause."""
 
-
 Receive: TypeAlias = Callable[[Mapping[bytes, Sequence[float] | None]], object]
 """Takes vectors by the digests of their texts; None for a text that the embedder refused."""
 

@@ -50,7 +50,6 @@ _PER_MATCH = 3
 _FORM = 1
 """Increase it if the terms of a text change: stored indexes are made again."""
 
-
 _Name: TypeAlias = tuple[Identity, str, str]
 """The place, keyword and id of a fact."""
 

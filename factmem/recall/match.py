@@ -23,7 +23,6 @@ from factmem.recall._documents import plain_values
 
 __all__ = ["Match", "RecallResult", "RecallSettings", "RecallWeights"]
 
-
 _CONFIDENCE = {False: (0.39, 8.5), True: (0.31, 12.7)}
 """The middle and the steepness of a logistic regression from the best match's relevance to whether
 a question has an answer, without an embedder and with one. Fitted on 569 questions."""

@@ -14,7 +14,6 @@ from factmem.usage import Usage
 
 __all__ = ["ScriptedChatModel"]
 
-
 T = TypeVar("T")
 
 

@@ -6,7 +6,6 @@ from factmem.models.when import utc
 
 __all__ = ["SettableClock"]
 
-
 START = datetime(2001, 2, 3, 4, 5, 6, tzinfo=UTC)
 """The initial time of a clock: long ago, so that a test notices the use of another clock."""
 

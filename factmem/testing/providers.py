@@ -419,7 +419,6 @@ TYPED: list[tuple[Any, Any]] = [
     (Annotated[int, Field(ge=0)], 5),
 ]
 
-
 TYPED_IDS = [f"{number} {type(value).__name__}" for number, (_, value) in enumerate(TYPED)]
 
 

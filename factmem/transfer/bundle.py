@@ -74,7 +74,6 @@ from factmem.transfer.reports import ExportReport, ImportReport
 
 __all__ = ["export_facts", "import_facts"]
 
-
 BundleFile: TypeAlias = str | os.PathLike[str] | BinaryIO
 """A path, or a file object in binary mode."""
 

@@ -35,7 +35,6 @@ from factmem.transfer.reports import ImportReport, Problems
 
 __all__ = ["import_chats"]
 
-
 _NAME = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json")
 _MOST_USELESS = 1_000
 """Items in a row without a message, after which a file is given up: a zip of 3 KB holds a

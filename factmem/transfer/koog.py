@@ -69,7 +69,6 @@ from factmem.transfer.reports import ImportReport, Problems
 
 __all__ = ["import_koog"]
 
-
 Unseal: TypeAlias = Callable[[bytes], bytes]
 """Decrypts a nonce of 12 bytes, a ciphertext and a tag of 16 bytes."""
 

@@ -42,7 +42,6 @@ from factmem.transfer.reports import ImportProblem, ImportReport, Problems
 
 __all__ = ["import_crewai", "import_graphiti", "import_mcp", "import_mem0"]
 
-
 _RENAMED = frozenset(
     {
         *("id", "memory", "hash", "score", "metadata"),

@@ -119,7 +119,6 @@ async def form_of(request: Request) -> Form:
 
 _NOTICE = ("done", "change", "of", "by")
 
-
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; "

@@ -41,7 +41,6 @@ R = TypeVar("R")
 _LISTS = ("host", "hostaddr", "port")
 """Parameters that may hold several values, separated by commas."""
 
-
 _UTF8 = {"client_encoding": "UTF8"}
 """Before that of the environment or the server: with SQL_ASCII texts would come back as bytes."""
 

@@ -236,7 +236,6 @@ _RACED = (*_ABSENT, "23505", "42P06", "42P07", "XX000")
 """Raised by `CREATE ... IF NOT EXISTS`, and the statements after it, when another session creates
 the same object concurrently."""
 
-
 _DENIED = ("42501", "58P01", "0A000")
 """Only a superuser may create the extension, or its files are missing."""
 

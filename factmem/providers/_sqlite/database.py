@@ -56,7 +56,6 @@ from factmem.providers._sqlite.session import VERSION, SqliteSession
 _PATIENCE = 0.05
 """Seconds that an index waits for the lock: longer than a save holds it. A recall waits as long."""
 
-
 R = TypeVar("R")
 
 _STEPS = 10_000

@@ -54,7 +54,6 @@ _BLOCK = 1 << 20
 _HEADER, _FRAME = 32, 24
 """The bytes of the header of a log, and of each page in it."""
 
-
 Changed = tuple[int, set[int] | None]
 """The version of a database, and the pages that may have gaps; None for all."""
 

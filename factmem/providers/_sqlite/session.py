@@ -386,7 +386,6 @@ WHERE s.mode = 'plain' AND p.store = s.store AND e.place = p.place
 ORDER BY e.at;
 """
 
-
 _OBJECTS = """
 SELECT type, CAST(name AS BLOB), CAST(tbl_name AS BLOB), CAST(sql AS BLOB) FROM main.sqlite_master
 """

@@ -13,7 +13,7 @@ import orjson
 
 from factmem.ledger.entries import Entry, encoded_entry
 from factmem.models.places import Identity
-from factmem.providers.conversations import conversation_of, identity_in
+from factmem.providers.conversations import conversation_of, identity_in, owner_of
 from factmem.transfer.bundle import BundleReader, BundleWriter
 
 CHUNK = 8 * 1024 * 1024
@@ -101,6 +101,11 @@ def chat_of(identity: Identity) -> str | None:
     """Return the id of a conversation; None for the facts of a place."""
     named = conversation_of(identity)
     return None if named is None else named[1]
+
+
+def owner_name(name: str) -> str:
+    """Return the name of the place that a conversation belongs to, or of the place itself."""
+    return name_of(owner_of(identity_of(name)))
 
 
 def identity_of(name: str) -> Identity:

@@ -18,7 +18,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
@@ -56,6 +56,7 @@ from factmem.transfer._device_state import (
     digests_of,
     identity_of,
     name_of,
+    owner_name,
     parts_of,
 )
 from factmem.transfer._outputs import write_whole
@@ -103,8 +104,8 @@ async def sync_devices(
 
     Afterwards this store has what all others had written, and they get what it has with their next
     sync: facts, corrections, forgettings, proposals, purges, erasures, and the definitions of
-    concepts. A sync that fails or is killed leaves nothing
-    half-done: the next one continues. One without changes reads no facts. Erasures of a store in memory stay on the device.
+    concepts. A sync that fails or is killed leaves nothing half-done: the next one continues. One
+    without changes reads no facts. Erasures of a store in memory stay on the device.
 
     Args:
         store: The memory of this device.
@@ -117,7 +118,8 @@ async def sync_devices(
         places: Only these places; all by default.
         conversations: Sync conversations as well, from now on: messages in the order in which they
             were appended, edited and removed ones. Messages of others are not queued for learning.
-            Where two devices continued one conversation, later messages get other numbers.
+            Where two devices continued one conversation, later messages get other numbers. Sync a
+            restored store before you remove messages: those that are removed earlier come back.
         dry_run: Report what would be sent, and write nothing.
         clock: Returns the time.
         progress: Called with the number of files of others that are read, and of all new ones.
@@ -134,12 +136,11 @@ async def sync_devices(
     if not await run_sync(shared.is_dir):
         raise NotADirectoryError(f"{str(shared)!r} is no folder: create it, or mount it")
     await run_sync(partial(own.mkdir, mode=0o700, parents=True, exist_ok=True))
-    wanted = None if places is None else list(checked_places(places))
+    wanted = None if places is None else {name_of(each.identity) for each in checked_places(places)}
     with _locked(own / "lock"):
         files = await run_sync(SealedFiles, shared, key)
-        path = own / "state.json"
-        run = _Sync(store, files, path, wanted=wanted, now=stamp(clock()), chats=conversations)
-        return await run.done(is_dry=dry_run, progress=progress)
+        run = _Sync(store, files, own / "state.json", wanted, stamp(clock()))
+        return await run.done(is_dry=dry_run, chats=conversations, progress=progress)
 
 
 @contextmanager
@@ -166,53 +167,35 @@ class _Stateful(Protocol):
     async def entries_since(self, place: Place, state: str) -> list[Entry] | None: ...
 
 
+@dataclass
 class _Found:
     """What was read of a place that has changed."""
 
-    def __init__(
-        self,
-        identity: Identity,
-        state: str,
-        entries: list[Entry],
-        *,
-        is_whole: bool,
-        is_grown: bool,
-    ) -> None:
-        self.identity = identity
-        self.state = state
-        self.entries = entries
-        self.last: str = entries[-1]["at"] if entries else ""
-        self.digests = digests_of(entries)
-        self.is_whole = is_whole
-        """Whether these are all of its entries, and not only those since the last sync."""
-        self.is_grown = is_grown
-        """Whether all that it had at the last sync is as it was."""
+    identity: Identity
+    state: str = ""
+    entries: list[Entry] = field(default_factory=list)
+    is_whole: bool = True
+    """Whether these are all of its entries, and not only those since the last sync."""
+    is_grown: bool = True
+    """Whether all that it had at the last sync is as it was, or it is a conversation."""
+
+    def __post_init__(self) -> None:
+        self.last: str = self.entries[-1]["at"] if self.entries else ""
+        self.digests = digests_of(self.entries)
 
 
 class _Sync:
     """One sync of one device."""
 
     def __init__(
-        self,
-        store: FactStore,
-        files: SealedFiles,
-        path: Path,
-        *,
-        wanted: list[Place] | None,
-        now: str,
-        chats: bool,
+        self, store: FactStore, files: SealedFiles, path: Path, wanted: set[str] | None, now: str
     ) -> None:
-        self._store = store
-        self._files = files
-        self._path = path
+        self._store, self._files, self._path, self._now = store, files, path, now
         self._known, self._text = Known.load(path)
-        self._wanted = None if wanted is None else {name_of(place.identity) for place in wanted}
-        if chats and not self._known.chats:  # files may have some that were not wanted before
-            self._known.chats, self._known.read = True, {}
+        self._wanted = wanted
         self._marks = {name: {*cut(marks)} for name, marks in self._known.marks.items()}
-        self._keys = {name: {*cut(sent.keys)} for name, sent in self._known.places.items()}
-        """The keys of the messages of each conversation at the last look."""
-        self._now = now
+        self._keys: dict[str, set[str]] = {}
+        """The keys of the messages of conversations at the last look, if it was in this sync."""
         self._problems: list[str] = []
         self._erased = self._received = self._sent = 0
         self._is_fold = False
@@ -236,10 +219,12 @@ class _Sync:
         """The places that have changed since the last sync."""
 
     async def done(
-        self, *, is_dry: bool, progress: Callable[[int, int], None] | None
+        self, *, is_dry: bool, chats: bool, progress: Callable[[int, int], None] | None
     ) -> SyncReport:
         """Read what others have written, then write what none of them has."""
         known = self._known
+        if chats and not known.chats:  # files may have some that were not wanted before
+            known.chats, known.read = True, {}
         if not self._text and not is_dry:  # a kill must not leave files of a forgotten device
             await run_sync(self._save)
         listed, others = await run_sync(self._files.listed)
@@ -325,11 +310,11 @@ class _Sync:
                 entries = numbered(new)
             if not is_dry and (later := await self._later(place, entries)) is not entries:
                 entries, is_whole = later, True
-            make = partial(_Found, is_whole=is_whole, is_grown=new is not None)
-            self._present[name] = await run_sync(make, mine.identity, state, entries)
+            given = mine.identity, state, entries, is_whole, new is not None
+            self._present[name] = await run_sync(_Found, *given)
         for name in gone:
             mine = sent[name]
-            self._present[name] = _Found(mine.identity, "", [], is_whole=True, is_grown=False)
+            self._present[name] = _Found(mine.identity, is_grown=False)
             if chat_of(mine.identity) is not None:
                 await self._look_at_chat(name, "", is_dry=is_dry)
 
@@ -355,7 +340,7 @@ class _Sync:
         lines = await talks.lines(chat, place) if state else {}
         marks = self._marks.setdefault(owner, set())
         present = {key_of(name, entry) for entry in lines.values()}
-        if missing := self._keys.get(name, set()) - present - marks:
+        if missing := self._keys_of(name) - present - marks:
             await self._note_erasure(place)
             removed_at = await talks.removed_at(chat, place) or ""
             if is_edited(sent.state, state) or removed_at >= sent.last:
@@ -364,23 +349,24 @@ class _Sync:
             elif known.erased.get(owner, ("", ""))[1] < sent.last:
                 self._is_older = True
         until = known.erased.get(owner, ("", ""))[1]
-        if not is_dry and any(entry["at"] <= until for entry in lines.values()):
+        is_early = any(entry["at"] <= until for entry in lines.values())
+        if not is_dry and (is_early or present & marks):  # as after a restore
             await self._merge_chat(place, chat, [])
             lines = await talks.lines(chat, place)
         self._keys[name] = {key_of(name, entry) for entry in lines.values()}
-        make = partial(_Found, is_whole=True, is_grown=True)
-        self._present[name] = await run_sync(make, identity, state, sent_form(lines))
+        self._present[name] = await run_sync(_Found, identity, state, sent_form(lines))
+
+    def _keys_of(self, name: str) -> set[str]:
+        sent = self._known.places.get(name)
+        return self._keys[name] if name in self._keys else set(cut(sent.keys) if sent else ())
 
     def _look_again(self, owner: str) -> None:
         """Let a place and its conversations be read though they may not have changed."""
-        names = filter(self._wants, {*self._known.places, *self._states})
-        self._again |= {
-            owner,
-            *(name for name in names if name_of(owner_of(identity_of(name))) == owner),
-        }
+        names = {*self._known.places, *self._states}
+        self._again |= {owner, *(name for name in names if owner_name(name) == owner)}
 
     def _wants(self, name: str) -> bool:
-        return self._wanted is None or name_of(owner_of(identity_of(name))) in self._wanted
+        return self._wanted is None or owner_name(name) in self._wanted
 
     def _look_at_marks(self, *, is_all: bool) -> None:
         for owner, marks in self._marks.items():
@@ -389,7 +375,7 @@ class _Sync:
             sent = self._known.places.get(name, Sent(identity))
             if marks and (is_all or sent.state != count or name in self._again):
                 entries: list[Any] = [{"at": "", "gone": mark} for mark in sorted(marks)]
-                self._present[name] = _Found(identity, count, entries, is_whole=True, is_grown=True)
+                self._present[name] = _Found(identity, count, entries)
 
     async def _later(self, place: Place, entries: list[Entry]) -> list[Entry]:
         """Record again what was recorded here after an erasure, by a clock that was behind it.
@@ -522,7 +508,7 @@ class _Sync:
         def edit(known: dict[int, Entry], last: int) -> dict[int, Entry]:
             nonlocal before, after
             before = {key_of(name, entry) for entry in known.values()}
-            rules.gone.update(self._keys.get(name, set()) - before)  # removed during this sync
+            rules.gone.update(self._keys_of(name) - before)  # removed during this sync
             found = rules.merged(known, last, entries)
             after = {key_of(name, entry) for entry in found.values()}
             return found
@@ -616,7 +602,7 @@ class _Sync:
             if found.is_whole:
                 mine = "".join(each for each in found.digests if each in own)
             mine += "".join(digest for _, digest in rest)
-            keys = "".join(sorted(self._keys.get(name, ())))
+            keys = "".join(sorted(self._keys_of(name)))
             last = found.last or sent.last
             places[name] = Sent(found.identity, mine, last, found.state, keys)
             if not found.state:

@@ -10,7 +10,7 @@ import pytest
 
 from factmem.errors import StorageError, StoreBusyError, TamperedError
 from factmem.models.places import MemorySubject, Place
-from factmem.providers.conversations import NewTurn
+from factmem.providers.conversations import NewTurn, new_turn
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.results import ErasureReceipt
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
@@ -48,6 +48,26 @@ async def test_nobody_of_a_hundred_comes_back(tmp_path: Path, root: Path, storag
         assert await store.erased_at(PEOPLE[1], AGENT) is not None
     assert is_sound(root)
     assert [name for name in os.listdir(tmp_path) if name.endswith(".tmp")] == []
+
+
+async def test_a_removed_conversation_does_not_come_back(
+    tmp_path: Path, root: Path, storage: Storage
+) -> None:
+    """Though its place does, which was not erased."""
+    place = Place(AGENT, PEOPLE[0])
+    turn = new_turn({"role": "user", "content": "hello"})
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        await store.save(theme("dark"), PEOPLE[0], AGENT)
+        for chat in ("removed", "kept"):
+            await store.conversations.append([turn], chat, place)
+        await store.backup(tmp_path / "copy")
+        await store.conversations.remove("removed", place)
+
+        assert await store.restore(tmp_path / "copy") == 0
+
+        assert [each.id for each in await store.conversations.conversations(place)] == ["kept"]
+        assert await current(store, PEOPLE[0]) == ["dark"]
+    assert is_sound(root)
 
 
 async def test_receipts_replace_the_memory_of_a_lost_store(

@@ -58,10 +58,15 @@ class Device:
     state: Path
     key: Key
     clock: Clock
+    has_chats: bool = False
+    is_restored: bool = False
+    """Whether its store was restored since the last sync."""
 
     async def sync(self, **options: Any) -> SyncReport:
-        given: Any = {"key": self.key, "state": self.state, "clock": self.clock, **options}
-        return await sync_devices(self.store, self.folder, **given)
+        given: Any = {"key": self.key, "state": self.state, "clock": self.clock}
+        options = {"conversations": self.has_chats, **options}
+        self.is_restored = False
+        return await sync_devices(self.store, self.folder, **given, **options)
 
     async def entries(self) -> list[list[Entry]]:
         return [await self.store.entries(place.subject, place.scope) for place in PLACES]
@@ -105,6 +110,7 @@ class World:
         provider = LocalFileMemoryProvider(
             backup, clock=self.clock, storage=storage_of(device.secret)
         )
+        device.is_restored = True
         device.path, device.store = backup, await self.stack.enter_async_context(provider)
 
     @property
@@ -140,6 +146,11 @@ async def faults_of(world: World, said: set[str]) -> list[str]:
     wrong += ["a fact is doubled" for each in first if not is_told_once(each)]
     facts = [fact for each in first for entry in each for fact in entry.get("facts", ())]
     known = {str(value) for fact in facts for value in fact.get("values", [fact.get("value")])}
+    mine, *chats = [await device.chats() for device in world.devices]
+    wrong += [f"chats of device {n} differ" for n, each in enumerate(chats, 1) if each != mine]
+    turns = [turn for each in mine for chat in each.values() for turn in chat]
+    wrong += ["a message is doubled"] * (len(turns) - len({each[0] for each in turns}))
+    known |= {str(message["content"]) for _, message, _ in turns}
     return [*wrong, *(f"{value} is lost" for value in said - known), *sorted(known - said)]
 
 
@@ -219,6 +230,8 @@ class History:
 
     async def _remove(self, device: Device, place: Place, kind: str) -> None:
         """Remove a message, those before a time, or a whole conversation."""
+        if device.is_restored:  # what is removed from a restored store before its sync returns
+            await device.sync(**self.options)
         talks, chance = device.store.conversations, self.chance
         if chats := await conversations_of(device.store, place):
             name, turns = chance.choice(chats)

@@ -52,9 +52,8 @@ def killed_sync(
         async with LocalFileMemoryProvider(
             path, storage=storage_of(secret), clock=lambda: now
         ) as store:
-            await sync_devices(
-                store, folder, key=Key.from_base64(key), state=state, clock=lambda: now
-            )
+            shared: Any = {"key": Key.from_base64(key), "state": state, "clock": lambda: now}
+            await sync_devices(store, folder, conversations=True, **shared)
 
     os.fsync = counted_fsync  # type: ignore[assignment]
     sys.addaudithook(hook)

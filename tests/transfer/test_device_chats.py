@@ -212,6 +212,22 @@ async def test_a_restored_store_loses_no_messages(world: World) -> None:
         assert list((await said(device, "another")).values()) == ["new"]
 
 
+async def test_a_restored_store_gets_back_no_removed_message(world: World) -> None:
+    one, other = await world.add(), await world.add()
+    ids = await say(one, "canary", "kept")
+    await settle(world)
+    backup = world.root / "backup"
+    await one.store.backup(backup)
+    await one.store.conversations.remove("chat", ALICE, ids=ids[:1])
+    await settle(world)
+    await world.restore(one, backup)
+
+    await settle(world)
+
+    assert await said(one) == await said(other) == {1: "kept"}
+    assert b"canary" not in world.opened()
+
+
 async def test_a_message_of_another_device_is_not_queued_and_queues_stay(world: World) -> None:
     one, other = await world.add(), await world.add()
     await say(one, "hello", learn=True)

@@ -19,6 +19,7 @@ import pytest
 
 from factmem.encryption.key import Key
 from factmem.models.facts import MultipleFacts, SingleFact
+from factmem.providers.conversations import new_turn
 from tests.properties import examples
 from tests.transfer.devices import CITY, PETS, PLACES, World, faults_of
 from tests.transfer.killed_sync import killed_sync
@@ -34,7 +35,7 @@ async def world(tmp_path: Path) -> AsyncGenerator[World]:
     async with AsyncExitStack() as stack:
         made = World(tmp_path, stack)
         for _ in range(3):
-            await made.add()
+            (await made.add()).has_chats = True
         yield made
 
 
@@ -45,6 +46,10 @@ async def say(world: World, chance: Random, said: set[str]) -> None:
     where: Any = (place.subject, place.scope)
     value = f"canary{len(said):05}x"
     said.add(value)
+    if chance.random() < 0.3:
+        turn = new_turn({"role": "user", "content": value})
+        await device.store.conversations.append([turn], chance.choice(["one", "two"]), place)
+        return
     fact: Any = SingleFact(CITY, value, timestamp=world.clock.now)
     if chance.random() < 0.5:
         fact = MultipleFacts(PETS, [value], timestamp=world.clock.now)

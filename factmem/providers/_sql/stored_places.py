@@ -393,14 +393,10 @@ class StoredPlaces:
                 return None
             tag = reader.sealer(row.place, row.data_key).tag(bytes(lines[0][1]))
             position = Position(extent, row.last, tag, UNKNOWN, UNKNOWN)
-            found: list[Entry] = []
-            while position.extent.last < position.end:
-                answer = reader.read(session, {identity: position}).get(identity)
-                if answer is None or answer.is_from_start:
-                    return None
-                found += answer.entries
-                position = answer.position
-            return exported(counted(found))
+            found = _unread(session, reader, {identity: position}).get(identity)
+            if found is None or found.is_from_start:
+                return [] if row.last == extent.last else None
+            return exported(counted(found.entries))
 
         return self.read_store(read, None)
 
@@ -434,27 +430,8 @@ class StoredPlaces:
         self, known: Mapping[Identity, object], use: Callable[[Mapping[Identity, Unread]], R]
     ) -> R:
         """See `Backend.unread`."""
-
-        def read(session: Session, reader: PlaceReader) -> dict[Identity, Unread]:
-            at = {key: each if isinstance(each, Position) else None for key, each in known.items()}
-            found: dict[Identity, Unread] = {}
-            while True:  # until one query has read all places to their ends
-                answers = reader.read(session, at)
-                is_whole = True
-                for identity in at:
-                    at[identity] = None
-                for identity, answer in answers.items():
-                    at[identity] = position = answer.position
-                    is_whole = is_whole and position.extent.last == position.end
-                    before, is_start = found.get(identity), answer.is_from_start
-                    entries = answer.entries
-                    if before is not None and not is_start:
-                        is_start, entries = before.is_from_start, before.entries + entries
-                    found[identity] = Unread(position, is_start, entries)
-                if is_whole:
-                    return {identity: found[identity] for identity in answers}
-
-        return use(self.read_store(read, {}))
+        empty: dict[Identity, Unread] = {}
+        return use(self.read_store(lambda at, reader: _unread(at, reader, known), empty))
 
     @in_thread
     def identities(
@@ -784,6 +761,29 @@ class StoredPlaces:
             return done.freed if done else 0
 
         return self._changed(identity, write, self.database.write)
+
+
+def _unread(
+    session: Session, reader: PlaceReader, known: Mapping[Identity, object]
+) -> dict[Identity, Unread]:
+    """Return what is new in places since their positions."""
+    at = {key: each if isinstance(each, Position) else None for key, each in known.items()}
+    found: dict[Identity, Unread] = {}
+    while True:  # until one query has read all places to their ends
+        answers = reader.read(session, at)
+        is_whole = True
+        for identity in at:
+            at[identity] = None
+        for identity, answer in answers.items():
+            at[identity] = position = answer.position
+            is_whole = is_whole and position.extent.last == position.end
+            before, is_start = found.get(identity), answer.is_from_start
+            entries = answer.entries
+            if before is not None and not is_start:
+                is_start, entries = before.is_from_start, before.entries + entries
+            found[identity] = Unread(position, is_start, entries)
+        if is_whole:
+            return {identity: found[identity] for identity in answers}
 
 
 _restarts: "weakref.WeakKeyDictionary[StoredPlaces, _Restart]" = weakref.WeakKeyDictionary()

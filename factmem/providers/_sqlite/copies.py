@@ -104,7 +104,7 @@ def _finish(folder: Path, erasures: int = 0, erased: Sequence[Row] = ()) -> int:
             db.execute("PRAGMA secure_delete = on")
             db.execute("BEGIN")
             db.executemany("INSERT OR REPLACE INTO erased VALUES (?, ?, ?, ?)", erased)
-            ((count,),) = db.execute(f"SELECT count(DISTINCT owner) {_ERASED}")
+            ((count,),) = db.execute(f"SELECT count(DISTINCT owner) {_ERASED} AND {_OWNED}")
             for table in ("entries", "topics", "indexes", "learning", "places"):
                 db.execute(f"DELETE FROM {table} WHERE place IN (SELECT place {_ERASED})")  # noqa: S608
             db.execute("UPDATE stores SET remains = 0, erasures = max(erasures, ?)", [erasures])
@@ -117,6 +117,8 @@ def _finish(folder: Path, erasures: int = 0, erased: Sequence[Row] = ()) -> int:
 
 
 _ERASED = "FROM places WHERE (place, made) IN (SELECT substr(place, 1, 16), made FROM erased)"
+_OWNED = "owner IN (SELECT substr(place, 1, 16) FROM erased)"
+"""Not conversations that were removed from places that are kept."""
 
 
 class Draft:

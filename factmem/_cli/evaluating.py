@@ -51,7 +51,7 @@ def draft(
 @command(group=evaluation, asks=True)
 def accept(cases: Cases) -> Answer:
     """Show each case that is not accepted yet, and accept or remove it."""
-    from factmem.evaluation._checks import read_cases, write_cases
+    from factmem.evaluation._checks import alternatives, read_cases, write_cases
 
     kept: list[EvalCase] = []
     known = read_cases(cases)
@@ -61,7 +61,8 @@ def accept(cases: Cases) -> Answer:
             continue
         if not GIVEN.get().as_json:
             print_line(f"{case.id}: {case.question}")
-            print_line(f"  {', '.join(case.expect) or 'no answer'}    {case.note}")
+            expected = ", ".join(" or ".join(alternatives(each)) for each in case.expect)
+            print_line(f"  {expected or 'no answer'}    {case.note}")
         if _is_wanted():
             kept.append(replace(case, accepted=True))
     write_cases(cases, kept)

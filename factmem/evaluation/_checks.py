@@ -6,11 +6,13 @@ Comparison of values by their words.
 """
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 from functools import cache, partial
 from hashlib import sha256
 from importlib.metadata import version
+from itertools import zip_longest
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, NotRequired
@@ -21,6 +23,7 @@ from pydantic.dataclasses import dataclass
 from typing_extensions import TypedDict
 
 from factmem._arguments import expect_within
+from factmem._text.spoken_time import WrittenDate, dates_in
 from factmem.detection.report import DetectionReport
 from factmem.errors import FactmemError, StorageError
 from factmem.evaluation._report import CaseResult, EvalReport, Outcome
@@ -30,7 +33,7 @@ from factmem.models.facts import AnyFact
 from factmem.models.places import Place
 from factmem.prompt.tokens import estimate_tokens
 from factmem.recall._documents import plain_values
-from factmem.recall.match import Match, TurnMatch
+from factmem.recall.match import TurnMatch, prompt_line
 
 _STRICT = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
@@ -55,8 +58,8 @@ class EvalCase:
     id: str
     """The name of the case in reports; unique in a file."""
     question: str = ""
-    expect: Sequence[str] = ()
-    """Parts of the values that answer it, in any case. All of them must be found."""
+    expect: Sequence[str | Sequence[str]] = ()
+    """Parts of the values that answer it, in any case. All of them must be found; of a list, one."""
     stale: Sequence[str] = ()
     """Earlier values. None of them may come before the present one, or instead of it."""
     erased: Sequence[str] = ()
@@ -126,17 +129,28 @@ def digest(cases: Iterable[EvalCase]) -> str:
     return whole.hexdigest()[:16]
 
 
+_NUMBER = re.compile(r"(?<![\w.,])\d+(?:,\d{3})*(?:\.\d+)?(?![.,]?\d)")
+
+
 def folded(text: str) -> str:
-    """Return a text in one width, case and spacing."""
-    return " ".join(normalized("NFKC", text).casefold().split())
+    """Return a text in one width, case, spacing and form of numbers: "1,200.50" is "1200.5"."""
+    return _NUMBER.sub(_plain_number, " ".join(normalized("NFKC", text).casefold().split()))
+
+
+def _plain_number(match: re.Match[str]) -> str:
+    whole, point, part = match[0].replace(",", "").partition(".")
+    return f"{whole}.{part.rstrip('0')}".removesuffix(".") if point else whole
 
 
 def has(text: str, value: str) -> bool:
     """Whether a folded text has a value that does not begin or end inside an English word or number.
 
-    "art" is not in "party", and a Korean noun is in itself with a particle. An empty value is in no
-    text.
+    "art" is not in "party", and a Korean noun is in itself with a particle. A date is in each text
+    with all that it says: "May 2026" in "2026-05-01". An empty value is in no text.
     """
+    dates, rest = dates_in(value)
+    if len(dates) == 1 and not rest.strip() and any(_is_of(dates[0], d) for d in dates_in(text)[0]):
+        return True
     wanted, at = folded(value), -1
     while wanted and (at := text.find(wanted, at + 1)) >= 0:
         end = at + len(wanted)
@@ -144,6 +158,10 @@ def has(text: str, value: str) -> bool:
         if not (_joined(before, wanted[0]) or _joined(wanted[-1], after)):
             return True
     return False
+
+
+def _is_of(said: WrittenDate, stored: WrittenDate) -> bool:
+    return all(one in (None, two) for one, two in zip(said, stored, strict=True))
 
 
 def _joined(before: str, after: str) -> bool:
@@ -163,7 +181,7 @@ async def assert_cases(
         memory: The memory. Questions need no model; cases of detection need its chat model, and
             save nothing.
         cases: A JSON Lines file, or cases. Only accepted ones are run.
-        limit: The maximum of facts that a recall returns.
+        limit: The maximum of facts and quotes that are recalled.
 
     Returns:
         The report.
@@ -209,10 +227,12 @@ async def _result(
 
 async def _recalled(memory: AgentMemory, case: EvalCase, limit: int) -> CaseResult:
     started = perf_counter()
-    matches = await memory.recall(case.question, limit=limit)
+    report = await memory.recall_facts_to_agent([], case.question, limit=limit)
     spent = (perf_counter() - started) * 1000
-    found = [*map(_of_fact, matches), *map(_of_turn, matches.turns)]
-    ranks = [_rank(found, value) for value in case.expect]
+    facts, quotes = map(_of_fact, report.facts), map(_of_turn, report.matches.turns)
+    # In the order of the text for an agent.
+    found = [each for pair in zip_longest(facts, quotes) for each in pair if each][:limit]
+    ranks = [_rank(found, wanted) for wanted in case.expect]
     known = [rank for rank in ranks if rank is not None]
     rank = max(known, default=None) if len(known) == len(ranks) else None
     return CaseResult(
@@ -220,16 +240,21 @@ async def _recalled(memory: AgentMemory, case: EvalCase, limit: int) -> CaseResu
         case.question,
         _outcome(case, found, rank),
         rank=rank,
-        tokens=estimate_tokens("\n".join(each.line for each in found)),
+        tokens=estimate_tokens(report.text),
         milliseconds=spent,
-        expected=list(case.expect),
+        expected=[" or ".join(alternatives(wanted)) for wanted in case.expect],
         got=[each.line for each in found],
-        is_semantic=matches.is_semantic,
+        is_semantic=report.matches.is_semantic,
     )
 
 
+def alternatives(wanted: str | Sequence[str]) -> Sequence[str]:
+    """Return the values of which one is enough."""
+    return [wanted] if isinstance(wanted, str) else wanted
+
+
 class _Found(NamedTuple):
-    """A fact or a message that a recall found: facts come first, as in a prompt."""
+    """A fact or a quote in the text for an agent."""
 
     words: str
     line: str
@@ -237,15 +262,15 @@ class _Found(NamedTuple):
     conversation: str | None
 
 
-def _of_fact(match: Match) -> _Found:
-    source, words = match.fact.source, folded(_words(match.fact))
+def _of_fact(fact: AnyFact) -> _Found:
+    source, words, line = fact.source, folded(_words(fact)), prompt_line(fact)
     if source is None:
-        return _Found(words, match.text, None, None)
-    return _Found(words, match.text, source.message, source.conversation)
+        return _Found(words, line, None, None)
+    return _Found(words, line, source.message, source.conversation)
 
 
 def _of_turn(match: TurnMatch) -> _Found:
-    return _Found(folded(match.turn.text), match.text, match.turn.number, match.conversation)
+    return _Found(folded(match.quote), match.text, match.turn.number, match.conversation)
 
 
 def _outcome(case: EvalCase, found: Sequence[_Found], rank: int | None) -> Outcome:
@@ -255,13 +280,14 @@ def _outcome(case: EvalCase, found: Sequence[_Found], rank: int | None) -> Outco
         return Outcome.ANSWERED if found else Outcome.UNANSWERED
     if not found:
         return Outcome.SILENT
-    others = [(at, each) for at, each in enumerate(found, 1) if not _has_any(each, case.expect)]
+    expect = [value for wanted in case.expect for value in alternatives(wanted)]
+    others = [(at, each) for at, each in enumerate(found, 1) if not _has_any(each, expect)]
     earlier = [at for at, each in others if _has_any(each, case.stale)]
     if earlier and (rank is None or min(earlier) < rank):
         return Outcome.STALE
     if rank is None:
         return Outcome.MISSED
-    is_proven = any(_has_any(each, case.expect) and _is_named(each, case) for each in found)
+    is_proven = any(_has_any(each, expect) and _is_named(each, case) for each in found)
     return Outcome.FOUND if is_proven else Outcome.UNPROVEN
 
 
@@ -319,9 +345,10 @@ async def _detected(memory: AgentMemory, case: EvalCase) -> CaseResult:
     )
 
 
-def _rank(found: Sequence[_Found], value: str) -> int | None:
-    """Return the rank of the first fact or message with a value, from 1."""
-    return next((at for at, each in enumerate(found, 1) if has(each.words, value)), None)
+def _rank(found: Sequence[_Found], wanted: str | Sequence[str]) -> int | None:
+    """Return the rank of the first fact or quote with a value, from 1."""
+    values = alternatives(wanted)
+    return next((at for at, each in enumerate(found, 1) if _has_any(each, values)), None)
 
 
 def _has_any(found: _Found, values: Iterable[str]) -> bool:

@@ -24,8 +24,8 @@ their life, as they might ask in a later conversation:
 than those of the message.
 - message: the number of that message.
 - value: the answer, copied letter by letter from that message, as short as possible.
-- earlier: if an earlier message had another answer that is no longer true, that answer, copied letter \
-by letter; else an empty string.
+- earlier: if another answer was said before that is no longer true, in an earlier message or in the same \
+one, that answer, copied letter by letter; else an empty string.
 Add one case whose question fits the chat and is answered by none of its messages: with message -1 and \
 an empty value."""
 
@@ -170,7 +170,8 @@ def _case(proposal: Proposal, chat: Chat, part: Mapping[int, str]) -> EvalCase |
     text = part.get(proposal.message)
     if text is None or not has(folded(text), proposal.value):
         return None
-    before = " ".join(text for number, text in part.items() if number < proposal.message)
+    # The same message may correct itself: "in Seoul, no, in Busan".
+    before = " ".join(text for number, text in part.items() if number <= proposal.message)
     is_earlier = has(folded(before), proposal.earlier) and not has(
         folded(proposal.value), proposal.earlier
     )

@@ -72,7 +72,7 @@ class EvalReport:
 
     results: Sequence[CaseResult]
     limit: int
-    """The maximum of facts that a recall returned."""
+    """The maximum of facts and quotes that were recalled."""
     cases: str
     """A hash of the cases."""
     version: str
@@ -157,7 +157,7 @@ def _words(report: EvalReport) -> Iterator[str]:
         yield f"{extra} more facts were detected than the cases name"
     by = "words and meanings" if any(each.is_semantic for each in report.results) else "words"
     yield (
-        f"By {by}, at most {report.limit} facts: {summary['tokens']} tokens on average, "
+        f"By {by}, at most {report.limit} facts and quotes: {summary['tokens']} tokens on average, "
         f"{summary['milliseconds']} ms in the median"
     )
 

@@ -125,6 +125,16 @@ async def test_an_earlier_value_that_was_not_said_is_left_out() -> None:
     assert [(case.id, list(case.stale)) for case in draft.cases] == [("cars-q2", [])]
 
 
+async def test_a_message_that_corrects_itself_has_its_earlier_value() -> None:
+    """ "in Seoul, no, in Busan" states both, and only one is true."""
+    chat = Chat("home", [{"role": "user", "content": "I live in Seoul, sorry, I mean in Busan."}])
+    asked = {"question": "Which city?", "message": 0, "value": "Busan", "earlier": "Seoul"}
+
+    draft = await draft_cases(ScriptedChatModel([asked]), [chat], known=[])
+
+    assert [list(case.stale) for case in draft.cases] == [["Seoul"]]
+
+
 async def test_a_long_chat_takes_several_calls() -> None:
     """Of some thousand tokens each; numbers are those of the whole chat."""
     long = [{"role": "user", "content": f"{n} {'word ' * 4000}"} for n in range(3)]

@@ -80,6 +80,49 @@ async def test_each_outcome(case: dict[str, Any], expected: str) -> None:
     assert await outcome(memory, **{"question": LIVES, **case}) == expected
 
 
+@table(
+    ("stored", "expect", "expected"),
+    [
+        ("2026-05-01", ["May 1, 2026"], "found"),
+        ("2026-05-01", ["1. Mai 2026"], "found"),
+        ("since 1 May 2026", ["2026-05"], "found"),
+        ("2026-05-01", ["May 2, 2026"], "missed"),
+        ("2026-05", ["May 1, 2026"], "missed"),
+        ("1200.5", ["1,200.50"], "found"),
+        ("1,200 EUR", ["1200 EUR"], "found"),
+        ("12000", ["1,200"], "missed"),
+        ("3.05", ["3.5"], "missed"),
+        ("Busan", [["Pusan", "Busan"]], "found"),
+        ("Busan in Korea", [["Pusan", "Busan"], "Korea"], "found"),
+        ("Busan", [["Pusan", "Seoul"]], "missed"),
+        ("Busan", [["Pusan", "Busan"], "Korea"], "missed"),
+    ],
+)
+async def test_values_are_compared_as_they_are_stored(
+    stored: str, expect: list[str | list[str]], expected: str
+) -> None:
+    """A detection writes dates in ISO 8601 and numbers in digits; people write cases."""
+    memory = await memory_with(SingleFact(CITY, stored))
+
+    assert await outcome(memory, question=LIVES, expect=expect) == expected
+
+
+async def test_an_agent_is_shown_facts_and_quotes_in_turn() -> None:
+    """A quote after five facts is not in a text of five."""
+    jobs = [MultipleFacts(JOB, [f"a job in shop {number}"]) for number in range(4)]
+    memory = await memory_with(*jobs)
+    await memory.conversation("chat-1").append(
+        {"role": "user", "content": "My best job was in the shop on Elm Street."}
+    )
+
+    report = await evaluate(
+        memory, [EvalCase(id="1", question="Which job in a shop?", expect=["Elm Street"])]
+    )
+
+    assert report.results[0].rank == 2
+    assert len(report.results[0].got) == 5
+
+
 async def test_an_earlier_value_may_come_after_the_present_one() -> None:
     """And not before it: the model reads the first facts first."""
     memory = await memory_with(

@@ -11,9 +11,9 @@ from factmem.ledger._items import name_of
 from factmem.ledger.entries import Entry, stored
 from factmem.ledger.ledger import Ledger
 from factmem.memory._loading import look_elsewhere
-from factmem.memory._notes import clear_in, stated, writing_place
 from factmem.memory._parts import MemoryParts
-from factmem.memory.contents import MemoryContents
+from factmem.memory._statements import stated, writing_place
+from factmem.memory.contents import MemoryContents, clear_in
 from factmem.models._values import canonical
 from factmem.models.facts import AnyConcept, AnyFact, FactType, MultipleFacts
 from factmem.models.profile import POSITIONS, P, Profile, is_ordered, loaded_profile, values_of

@@ -27,20 +27,19 @@ from factmem.memory._loading import (
     load_into,
     origin_in,
 )
-from factmem.memory._notes import (
+from factmem.memory._parts import MemoryParts, MemorySettings
+from factmem.memory._profiles import edited_profile, load_profile, save_profile
+from factmem.memory._selection import PlaceSelection, Scopes, Subjects, Who
+from factmem.memory._statements import (
+    Expected,
     check_statement,
-    clear_in,
     note_of,
     save_in,
     save_unchanged,
     stated,
 )
-from factmem.memory._parts import MemoryParts, MemorySettings
-from factmem.memory._profiles import edited_profile, load_profile, save_profile
-from factmem.memory._selection import PlaceSelection, Scopes, Subjects, Who
-from factmem.memory._unchanged import Expected
 from factmem.memory._wording import ARGUMENTS, CALLS, ITEMS, NAMES
-from factmem.memory.contents import MemoryContents
+from factmem.memory.contents import MemoryContents, clear_in
 from factmem.memory.conversations import Conversation, MemoryConversations
 from factmem.memory.listing import CurrentFacts, FactOrigin
 from factmem.models.facts import AnyFact, Concept, FactSource, L, MultipleFacts, SingleFact, V

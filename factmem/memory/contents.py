@@ -20,8 +20,8 @@ from factmem.ledger.entries import Entry, stored
 from factmem.ledger.history import History, HistoryAction, HistoryEntry
 from factmem.ledger.ledger import Ledger
 from factmem.ledger.resolution import PlacedFact, is_version
-from factmem.memory._parts import compared_definitions, tell_definitions
-from factmem.memory._unchanged import Expected, changed, expected_version
+from factmem.memory._parts import MemoryParts, compared_definitions, tell_definitions
+from factmem.memory._statements import Expected, changed, expected_version
 from factmem.memory.concept_changes import ConceptChanges
 from factmem.memory.listing import (
     ConceptCounts,
@@ -43,6 +43,7 @@ from factmem.models.facts import (
     ConceptDefinition,
     FactSource,
     SingleFact,
+    checked_concept,
     checked_concepts,
     checked_metadata,
     includes,
@@ -555,6 +556,15 @@ class MemoryContents(ConceptChanges):
         for first in range(0, len(places), _AT_ONCE):
             for each in await self._parts.reader.as_stored(places[first : first + _AT_ONCE]):
                 yield each
+
+
+async def clear_in(parts: MemoryParts, concept: Concept[Any, Any]) -> Forgotten:
+    """Forget the current values of a concept."""
+    places = parts.selection.places()
+    found = await parts.reader.concept(checked_concept(concept), places)
+    if not found.placed and not found.unreadable:  # else values that held before are forgotten
+        return Forgotten(0)
+    return await MemoryContents(parts).forget(concept=concept)
 
 
 def _updated(fact: AnyFact, changes: Mapping[str, Any]) -> AnyFact:

@@ -19,7 +19,7 @@ from factmem.ledger.entries import Amendment, Entry, RetractedValue, stored
 from factmem.ledger.history import FactChange, change_ids, changes_of, place_digits
 from factmem.ledger.ledger import Ledger, Proposal
 from factmem.ledger.resolution import PlacedFact, is_version, version_of
-from factmem.memory._unchanged import changed, expected_version
+from factmem.memory._statements import changed, expected_version
 from factmem.memory.listing import keys_of
 from factmem.models._display import Displayed
 from factmem.models._values import Canonical

@@ -13,7 +13,7 @@ from typing_extensions import TypeVar, Unpack
 
 from factmem.ledger.history import History
 from factmem.ledger.resolution import PlacedFact
-from factmem.memory._unchanged import Expected
+from factmem.memory._statements import Expected
 from factmem.memory.concept_changes import BothRule, ChangeReport, Progress
 from factmem.memory.contents import MemoryContents, MoveReport, TidyReport
 from factmem.memory.listing import ConceptInfo, MemoryStats, MemoryTree, RecordPage, ResetReport

@@ -14,7 +14,7 @@ from factmem.detection.report import Detection, DetectionReport
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import History
 from factmem.memory._selection import Scopes, Subjects, Who
-from factmem.memory._unchanged import Expected
+from factmem.memory._statements import Expected
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.listing import CurrentFacts, FactOrigin
 from factmem.models.facts import AnyFact, Concept, FactSource, L, MultipleFacts, SingleFact, V

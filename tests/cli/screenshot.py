@@ -24,9 +24,8 @@ from factmem import (
     SourceKind,
 )
 from factmem._cli.browse.browser import Browser
-from factmem._cli.browse.fact_table import FactTable
-from factmem._cli.browse.places_tree import PlacesTree
 from factmem._cli.browse.session import BrowserSession
+from factmem._cli.browse.widgets import FactTable, PlacesTree
 from factmem._cli.options import Options
 from factmem.models.facts import AnyFact
 

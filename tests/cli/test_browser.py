@@ -35,10 +35,8 @@ from factmem._cli.browse.dialogs import (
     KeysDialog,
     NameDialog,
 )
-from factmem._cli.browse.fact_page import FactPage, page_text
-from factmem._cli.browse.fact_table import FactTable
-from factmem._cli.browse.places_tree import PlacesTree
 from factmem._cli.browse.session import BrowserSession
+from factmem._cli.browse.widgets import FactPage, FactTable, PlacesTree, page_text
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import storage_of
 from factmem._cli.options import Options

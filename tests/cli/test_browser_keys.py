@@ -25,8 +25,8 @@ from factmem import (
     SourceKind,
 )
 from factmem._cli.browse.browser import Browser
-from factmem._cli.browse.fact_page import FactPage
 from factmem._cli.browse.session import BrowserSession
+from factmem._cli.browse.widgets import FactPage
 from factmem._cli.options import Options
 from factmem.models import FactState
 

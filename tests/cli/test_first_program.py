@@ -10,9 +10,8 @@ import anyio
 import pytest
 
 from factmem._cli.browse.browser import Browser
-from factmem._cli.browse.fact_table import FactTable
-from factmem._cli.browse.places_tree import PlacesTree
 from factmem._cli.browse.session import BrowserSession
+from factmem._cli.browse.widgets import FactTable, PlacesTree
 from factmem._cli.opening import storage_of
 from factmem._cli.options import Options
 from factmem.providers.local_file import LocalFileMemoryProvider

@@ -56,7 +56,7 @@ SHARED = {
         "_undo",
     },
     "llm": {"_answer", "_api_errors"},
-    "memory": {"_selection", "_unchanged"},
+    "memory": {"_selection", "_statements"},
     "models": {"_definition_changes", "_display", "_values"},
     "prompt": {"_escaping", "_near_quotes", "_transcript"},
     "providers": {"_four_methods", "_reader", "_sql.store", "_view"},

@@ -30,10 +30,8 @@ from factmem._cli.browse.dialogs import (
     KeysDialog,
     NameDialog,
 )
-from factmem._cli.browse.fact_page import FactPage
-from factmem._cli.browse.fact_table import MOST_ROWS, FactTable
-from factmem._cli.browse.places_tree import PlacesTree
 from factmem._cli.browse.session import FOUND, BrowserSession
+from factmem._cli.browse.widgets import MOST_ROWS, FactPage, FactTable, PlacesTree
 from factmem._cli.exits import CommandError, message_of
 from factmem._cli.output import counted
 from factmem._cli.readings import Row, value_words

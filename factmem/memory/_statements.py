@@ -1,18 +1,22 @@
-"""Facts that the application states: of a concept, or as free text."""
+"""Facts that the application states: of a concept, or as free text, and conditional writes.
 
+`if_unchanged` names the state that the caller has read. It is compared with the present one while
+the place is locked, so that one of several writers wins.
+"""
+
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from factmem._arguments import expect, kind_of
-from factmem.errors import InputTypeError, InputValueError, MemoryAccessError
+from factmem.errors import ChangedError, InputTypeError, InputValueError, MemoryAccessError
 from factmem.ledger._presentation import facts_of
 from factmem.ledger.entries import Entry, stored
 from factmem.ledger.ledger import Ledger
+from factmem.ledger.resolution import PlacedFact, is_version, version_of
 from factmem.memory._parts import MemoryParts
 from factmem.memory._selection import PlaceSelection
-from factmem.memory._unchanged import Expected, check_unchanged, expected_version
-from factmem.memory.contents import MemoryContents
 from factmem.models.facts import (
     AnyFact,
     Concept,
@@ -24,7 +28,6 @@ from factmem.models.facts import (
 )
 from factmem.models.places import Place
 from factmem.models.when import moment
-from factmem.providers.results import Forgotten
 from factmem.providers.store import FactStore, fact_store
 
 F = TypeVar("F", bound=AnyFact)
@@ -92,6 +95,30 @@ async def save_in(selection: PlaceSelection, store: FactStore, fact: AnyFact) ->
     await store.save(fact, place.subject, place.scope)
 
 
+Expected: TypeAlias = AnyFact | PlacedFact | str
+"""A fact that was read, with or without its place, or its version."""
+
+
+def expected_version(given: object) -> str:
+    """Return the version that a caller expects: of a fact, of what has a `version`, or itself."""
+    if isinstance(given, AnyFact):
+        return version_of(given)
+    version = getattr(given, "version", given)
+    return expect(version, str, "if_unchanged", "if_unchanged=placed, or placed.version")
+
+
+def changed(present: Sequence[AnyFact], place: Place) -> ChangedError:
+    """Return the error for another state than the one that was read."""
+    if not present:
+        return ChangedError(f"The fact is no longer in {place}: it was deleted since it was read")
+    placed: PlacedFact[Any] = PlacedFact(place, present[-1])
+    return ChangedError(
+        f"{placed.fact.concept.keyword!r} in {place} has changed since it was read: decide again by "
+        "`present`, and repeat the call with it",
+        placed,
+    )
+
+
 async def save_unchanged(parts: MemoryParts, fact: F, if_unchanged: Expected | None) -> F:
     """Save a fact in the first place if its concept has the state that was read.
 
@@ -104,19 +131,11 @@ async def save_unchanged(parts: MemoryParts, fact: F, if_unchanged: Expected | N
     def change(ledger: Ledger, now: str) -> Entry:
         nonlocal at
         present = facts_of(ledger.at(now), concept.keywords, [concept], now)
-        check_unchanged(present, wanted, place)
+        if present if wanted is None else not any(is_version(wanted, each) for each in present):
+            raise changed(present, place)
         at = now
         return {"at": now, "facts": [{**entry, "timestamp": now}]}
 
     store = fact_store(parts.provider)
     await store.amend_current(change, place.subject, place.scope)
     return replace(fact, timestamp=moment(at))
-
-
-async def clear_in(parts: MemoryParts, concept: Concept[Any, Any]) -> Forgotten:
-    """Forget the current values of a concept."""
-    places = parts.selection.places()
-    found = await parts.reader.concept(checked_concept(concept), places)
-    if not found.placed and not found.unreadable:  # else values that held before are forgotten
-        return Forgotten(0)
-    return await MemoryContents(parts).forget(concept=concept)

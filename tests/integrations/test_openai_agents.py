@@ -1,6 +1,7 @@
 """The OpenAI Agents SDK with a server that speaks the OpenAI API."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, closing
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -213,13 +214,19 @@ def test_a_chat_has_only_text() -> None:
 
 class Host(AdapterHost):
     def __init__(
-        self, server: ModelServer, agent: Agent[Any], config: RunConfig | None = None
+        self,
+        server: ModelServer,
+        opened: ExitStack,
+        agent: Agent[Any],
+        config: RunConfig | None = None,
     ) -> None:
-        self.server, self.agent, self.config = server, agent, config
+        self.server, self.opened, self.agent, self.config = server, opened, agent, config
         self.sessions: dict[str, SQLiteSession] = {}
 
     async def say(self, user: str, text: str) -> str:
-        session = self.sessions.setdefault(user, SQLiteSession(user))
+        if user not in self.sessions:
+            self.sessions[user] = self.opened.enter_context(closing(SQLiteSession(user)))
+        session = self.sessions[user]
         self.server.answer(says("Ok."))
         marked = f"{text} {user}"
         await Runner.run(
@@ -233,12 +240,14 @@ class Host(AdapterHost):
 
 class TestContract(KilledWorkers, AdapterContract):
     @pytest.fixture(autouse=True)
-    def _server(self, server: ModelServer) -> None:
+    def _server(self, server: ModelServer) -> Iterator[None]:
         self.server = server
+        with ExitStack() as self.opened:
+            yield
 
     async def new_host(self, memory: AgentMemory, **options: Any) -> Host:
         agent = with_memory(agent_of(self.server), memory, user=user, **options)
-        return Host(self.server, agent)
+        return Host(self.server, self.opened, agent)
 
 
 class TestFilterContract(TestContract):
@@ -246,7 +255,8 @@ class TestFilterContract(TestContract):
 
     async def new_host(self, memory: AgentMemory, **options: Any) -> Host:
         put = memory_filter(memory, user=user, **options)
-        return Host(self.server, agent_of(self.server), RunConfig(call_model_input_filter=put))
+        config = RunConfig(call_model_input_filter=put)
+        return Host(self.server, self.opened, agent_of(self.server), config)
 
 
 async def test_a_filter_puts_the_facts_before_the_question(server: ModelServer) -> None:

@@ -44,6 +44,7 @@ from factmem.providers._sqlite.files import (
     DiskFullError,
     Guard,
     abandon,
+    closed_on_error,
     code_of,
     pin,
     release_abandoned,
@@ -414,7 +415,8 @@ class SqliteDatabase:
                 db.close()
                 return None
             if db is not None:
-                db.execute("PRAGMA busy_timeout = 0")
+                with closed_on_error(db):
+                    db.execute("PRAGMA busy_timeout = 0")
         except sqlite3.Error as exc:
             raise self.files.error_of(exc) from exc
         except ODD_VALUES as exc:
@@ -426,9 +428,9 @@ class SqliteDatabase:
 
     def _made(self) -> sqlite3.Connection:
         """Open the database for writing; create what is missing."""
-        db = self.files.create(self._lock, self._until)
-        self._inode = self.files.identity()
-        self._guarded()
+        with closed_on_error(self.files.create(self._lock, self._until)) as db:
+            self._inode = self.files.identity()
+            self._guarded()
         return db
 
     def _opened(self) -> sqlite3.Connection | None:
@@ -437,9 +439,10 @@ class SqliteDatabase:
         if opened is None:
             return None
         db, self._is_fixed = opened
-        self._inode = self.files.identity()
-        if not self._is_fixed and self.files.is_ahead(db):
-            self._guarded()
+        with closed_on_error(db):
+            self._inode = self.files.identity()
+            if not self._is_fixed and self.files.is_ahead(db):
+                self._guarded()
         return db
 
     def _guarded(self) -> None:

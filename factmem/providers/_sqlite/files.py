@@ -238,11 +238,11 @@ class DatabaseFiles:
                 with closed_on_error(self.connect("rw")) as db:
                     _set_wal(db, until)
                     schema.create(db, self.path)
-                self.fill_reserve()
-            if is_new or made:
-                # A new file is durable only when the folders that name it are.
-                for folder in (self.root, *(each.parent for each in made)):
-                    sync_folder(folder)
+                    self.fill_reserve()
+                    if is_new or made:
+                        # A new file is durable only when the folders that name it are.
+                        for folder in (self.root, *(each.parent for each in made)):
+                            sync_folder(folder)
         except OSError as exc:
             raise StorageError(
                 f"The store {str(self.root)!r} cannot be opened for writing: {refusal(exc)}. "

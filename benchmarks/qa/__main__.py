@@ -3,10 +3,12 @@
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import anyio
@@ -71,12 +73,41 @@ def scores_of(row: Mapping[str, Any]) -> Scores:
     return scores
 
 
+def sampled(chats: Sequence[Chat], most: int | None, seed: int) -> list[Chat]:
+    """Return chats with a random sample of all their questions, without those that have none left."""
+    every = [(at, n) for at, chat in enumerate(chats) for n in range(len(chat.questions))]
+    if most is not None and most < len(every):
+        every = Random(seed).sample(every, most)
+    kept = set(every)
+    found = [
+        replace(chat, questions=[q for n, q in enumerate(chat.questions) if (at, n) in kept])
+        for at, chat in enumerate(chats)
+    ]
+    return [chat for chat in found if chat.questions]
+
+
+def cost_of(chats: Sequence[Chat], arms: Collection[str], budget: int) -> str:
+    """Return what a run asks of the models, at most, as lines."""
+    questions = sum(len(chat.questions) for chat in chats)
+    whole = [estimate_tokens("\n".join(turn.text for turn in chat.turns)) for chat in chats]
+    full = sum(size * len(chat.questions) for size, chat in zip(whole, chats, strict=True))
+    few = len({*arms} - {"nothing", "full context"}) * budget * questions
+    asked = len(arms) * questions
+    read = few + full * ("full context" in arms) + asked * estimate_tokens(READER)
+    sessions = sum(len({turn.session for turn in chat.turns}) for chat in chats)
+    lines = [
+        f"Reader, and judge if any: {asked:,} calls each; the reader reads up to {read:,} tokens"
+    ]
+    if "facts" in arms:
+        lines.append(
+            f"Detector: {sessions:,} calls or more, {sum(whole):,} tokens of messages and the "
+            "instructions of each call"
+        )
+    return "\n".join(lines)
+
+
 async def measured(
-    chats: Sequence[Chat],
-    arms: Mapping[str, Arm],
-    reader: ChatModel,
-    judge: ChatModel | None,
-    most: int | None = None,
+    chats: Sequence[Chat], arms: Mapping[str, Arm], reader: ChatModel, judge: ChatModel | None
 ) -> dict[str, list[list[dict[str, Any]]]]:
     """Return the answers by arm, those about a chat in one list."""
     found: dict[str, list[list[dict[str, Any]]]] = {name: [] for name in arms}
@@ -86,7 +117,7 @@ async def measured(
             found[name].append(
                 [
                     await _row(chat, asked, await context(asked), reader, judge)
-                    for asked in chat.questions[:most]
+                    for asked in chat.questions
                 ]
             )
         print(f"\r{number} of {len(chats)} chats", end="", file=sys.stderr, flush=True)
@@ -132,7 +163,8 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.qa",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Questions about conversations, answered by a model of yours: with nothing, with the "
-        "full context, with BM25, with recalled messages (turns), and with detected facts.",
+        "full context, and within one budget of tokens with BM25, with recalled messages (turns), with "
+        "detected facts, and with the text of facts and quotes that an agent is given.",
         epilog=f"The data is yours to fetch:\n{sets}\n\nThe instructions of reader and judge are printed, "
         "and the raw answers are in --out. Without --judge\nonly the words in common with the right "
         "answer count. A judge's score depends on its words and its\nmodel: compare arms of one run, never "
@@ -148,7 +180,10 @@ def parser() -> argparse.ArgumentParser:
     ):
         found.add_argument(f"--{name}", required=name == "reader", metavar="NAME", help=what)
     found.add_argument("--first", type=int, help="Only the first chats.")
-    found.add_argument("--questions", type=int, help="Only the first questions of each chat.")
+    found.add_argument("--questions", type=int, help="A random sample of so many questions.")
+    found.add_argument("--seed", type=int, default=0, help="The seed of the sample.")
+    found.add_argument("--tokens", type=int, default=1600, help="The budget of an arm; 1600.")
+    found.add_argument("--cost", action="store_true", help="Only print what the run would cost.")
     found.add_argument("--out", type=Path, help="Write answers, verdicts and results as JSON.")
     return found
 
@@ -166,13 +201,18 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
     print(f"Reader {options.reader}:\n{READER}\n")
     print(f"Judge {options.judge}:\n{JUDGE}\n" if judge else "No judge: words in common only\n")
     chats = list(SETS[options.name].chats(options.data))[: options.first]
-    arms = arms_of(detector, embedder)
-    found = await measured(chats, arms, reader, judge, options.questions)
+    chats = sampled(chats, options.questions, options.seed)
+    arms = arms_of(detector, embedder, options.tokens)
+    print(f"{cost_of(chats, arms, options.tokens)}\n")
+    if options.cost:
+        return {}
+    found = await measured(chats, arms, reader, judge)
     results = report(found)
     print(table(results))
     return {
         "set": options.name,
         "data": hashes(options.data),
+        "sample": {n: getattr(options, n) for n in ("first", "questions", "seed", "tokens")},
         "models": {n: getattr(options, n) for n in ("reader", "judge", "detector", "embedder")},
         "prompts": {"reader": READER, "judge": JUDGE if judge else None},
         "version": version("factmem"),
@@ -186,7 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command."""
     options = parser().parse_args(arguments)
     whole = anyio.run(run, options)
-    if options.out is not None:
+    if options.out is not None and whole:
         text = json.dumps(whole, ensure_ascii=False, indent=2)
         options.out.write_text(text + "\n", encoding="utf-8")
 

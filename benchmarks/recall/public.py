@@ -35,6 +35,8 @@ from factmem.prompt.tokens import estimate_tokens
 USER = MemorySubject("user", "The user", 1)
 AGENT = MemoryScope.Agent("bench")
 DEPTHS = (5, 10, 20)
+_MOST = 100
+"""The most messages that are ranked: as many as fit into the budget of `benchmarks.qa`."""
 SAID = Concept("said", "", FactType.MULTIPLE)
 
 Rank: TypeAlias = Callable[[Asked], Awaitable[list[int]]]
@@ -85,7 +87,7 @@ def _recall(embedder: Embedder | None) -> Method:
         async def ask(asked: Asked) -> list[int]:
             if asked.asked_at is not None:
                 now[0] = asked.asked_at
-            found = await memory.recall(asked.text, limit=max(DEPTHS))
+            found = await memory.recall(asked.text, limit=_MOST)
             return [int(str(match.fact.metadata["at"])) for match in found]
 
         return ask

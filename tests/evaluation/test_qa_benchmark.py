@@ -3,15 +3,17 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.qa.__main__ import measured, parser, report, scores_of, table
+from benchmarks.qa.__main__ import cost_of, measured, parser, report, sampled, scores_of, table
 from benchmarks.qa.arms import arms_of
 from benchmarks.qa.scoring import JUDGE, READER, UNKNOWN, judged, words_in_common
 from benchmarks.recall.public_sets import SETS, Asked, Chat
 from factmem.errors import ChatModelError
 from factmem.llm.base import ChatResponse, Message, ToolDefinition
+from factmem.prompt.tokens import estimate_tokens
 from factmem.testing.chat import ScriptedChatModel
 from tests.recall.test_public_sets import LOCOMO
 from tests.tables import table as cases
@@ -49,7 +51,7 @@ def _detector() -> ScriptedChatModel:
     dog = {
         "message": 0,
         "quote": "I have a dog called Rex",
-        "subject": "user",
+        "subject": "speaker-1",
         "keyword": "pet",
         "description": "What the pet of Ann is called",
         "value": "a dog called Rex",
@@ -58,13 +60,13 @@ def _detector() -> ScriptedChatModel:
 
 
 async def test_each_arm_gives_what_it_says(tmp_path: Path) -> None:
-    """Nothing, everything, the best messages, detected facts, and both."""
+    """Nothing, everything, the best messages, detected facts, and the text for an agent."""
     [chat] = chats(tmp_path)
     dog = chat.questions[0]
     text = {
         name: await (await arm(chat))(dog)
-        for name, arm in arms_of(_detector(), None).items()
-        if name not in ("bm25", "facts and turns")
+        for name, arm in arms_of(_detector(), None, 400).items()
+        if name != "bm25"
     }
 
     assert text["nothing"] == ""
@@ -72,15 +74,61 @@ async def test_each_arm_gives_what_it_says(tmp_path: Path) -> None:
     assert "[2023-05-08] Ann: I have a dog called Rex." in text["turns"]
     assert "a dog called Rex" in text["facts"]
     assert "Oslo" not in text["facts"]
-    both = await (await arms_of(_detector(), None)["facts and turns"](chat))(dog)
-    assert both == f"{text['facts']}\n\n{text['turns']}"
-    assert "facts" not in arms_of(None, None)
+    assert "called Rex" in text["text"]
+    assert '"a dog called Rex"' in text["text"]
+    assert "facts" not in arms_of(None, None, 400)
+
+
+async def test_the_text_without_a_detector_has_quotes_of_both_speakers(tmp_path: Path) -> None:
+    """With their names and dates, within the budget."""
+    [chat] = chats(tmp_path)
+    context = await arms_of(None, None, 300)["text"](chat)
+
+    text = await context(chat.questions[1])
+
+    assert "Oslo" in text
+    assert "Ben" in text
+    assert estimate_tokens(text) <= 300
+
+
+async def test_every_arm_has_the_budget(tmp_path: Path) -> None:
+    """But the full context, which is the most that can be found."""
+    [chat] = chats(tmp_path)
+    for budget in (100, 150):
+        for name, arm in arms_of(_detector(), None, budget).items():
+            if name not in ("bm25", "full context"):
+                context = await arm(chat)
+                assert estimate_tokens(await context(chat.questions[0])) <= budget
+
+
+def test_a_sample_is_drawn_by_its_seed(tmp_path: Path) -> None:
+    """From the questions of all chats: the first ones of a set are often of one kind."""
+    [chat] = chats(tmp_path)
+    many = [replace(chat, name=str(n)) for n in range(20)]
+
+    def drawn(seed: int) -> list[tuple[str, str]]:
+        return [(c.name, q.text) for c in sampled(many, 10, seed) for q in c.questions]
+
+    assert drawn(1) == drawn(1) != drawn(2)
+    assert len(drawn(1)) == 10
+    assert len({text for _, text in drawn(1)}) > 1
+    assert sampled(many, None, 1) == many
+
+
+def test_the_cost_is_said_beforehand(tmp_path: Path) -> None:
+    """Calls and tokens of each model."""
+    found = chats(tmp_path)
+
+    assert "Reader, and judge if any: 8 calls each" in cost_of(found, ["nothing", "text"], 100)
+    assert "Detector: 3 calls or more" in cost_of(found, ["facts"], 100)
 
 
 async def test_a_run_scores_each_arm(tmp_path: Path) -> None:
     """With the tokens beside; a question without an answer is right if the reader does not know."""
     found = chats(tmp_path)
-    arms = {name: arm for name, arm in arms_of(None, None).items() if name != "bm25"}
+    arms = {
+        name: arm for name, arm in arms_of(None, None, 1600).items() if name not in ("bm25", "text")
+    }
     judge = ScriptedChatModel(
         *(
             {"verdict": verdict}
@@ -88,7 +136,8 @@ async def test_a_run_scores_each_arm(tmp_path: Path) -> None:
         )
     )
 
-    answers = await measured(found, arms, Reader(), judge, most=2)
+    found = [replace(chat, questions=chat.questions[:2]) for chat in found]
+    answers = await measured(found, arms, Reader(), judge)
     results = report(answers)
 
     assert {name: arm["right"]["mean"] for name, arm in results.items()} == {
@@ -106,7 +155,7 @@ async def test_a_run_scores_each_arm(tmp_path: Path) -> None:
 async def test_a_context_that_is_too_long_is_a_wrong_answer(tmp_path: Path) -> None:
     """And is counted; the other arms go on."""
     found = chats(tmp_path)
-    arms = {name: arms_of(None, None)[name] for name in ("full context", "nothing")}
+    arms = {name: arms_of(None, None, 1600)[name] for name in ("full context", "nothing")}
 
     results = report(await measured(found, arms, Reader(most=120), None))
 

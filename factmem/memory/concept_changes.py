@@ -10,6 +10,7 @@ that would still change them stays under that keyword.
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
@@ -135,9 +136,7 @@ class ConceptChanges:
             former = checked_former(several, concept, if_both)
         merge = KeywordMerge(former, concept, if_both, stamp(self._clock()))
 
-        async def change(place: Place) -> PlaceChange | None:
-            return await merge_in_place(store, place, merge, dry_run=dry_run)
-
+        change = partial(merge_in_place, store, merge=merge, dry_run=dry_run)
         return await self._each(store, change, progress, dry_run=dry_run)
 
     async def convert(
@@ -180,11 +179,14 @@ class ConceptChanges:
                 raise InputTypeError(f"function must be a function, not {kind_of(function)}: int")
         until = None if dry_run else stamp(await store.begin(operation))
 
-        async def change(place: Place) -> PlaceChange | None:
-            return await convert_place(
-                store, place, concept, function, operation=operation, until=until
-            )
-
+        change = partial(
+            convert_place,
+            store,
+            concept=concept,
+            function=function,
+            operation=operation,
+            until=until,
+        )
         return await self._each(store, change, progress, dry_run=dry_run)
 
     async def _each(
@@ -209,9 +211,9 @@ class ConceptChanges:
 async def convert_place(
     store: FactStore,
     place: Place,
+    *,
     concept: Concept[Any, Any],
     function: Conversion,
-    *,
     operation: str,
     until: str | None,
 ) -> PlaceChange | None:
@@ -451,7 +453,7 @@ def checked_former(
 
 
 async def merge_in_place(
-    store: FactStore, place: Place, merge: KeywordMerge, *, dry_run: bool
+    store: FactStore, place: Place, *, merge: KeywordMerge, dry_run: bool
 ) -> PlaceChange | None:
     """Merge the keywords of one place; return None if there is nothing to merge."""
     found = merge.of(await store.entries(place.subject, place.scope))

@@ -36,7 +36,7 @@ from factmem.models._display import Displayed
 from factmem.models._values import checked_name
 from factmem.models.actors import acting_unless_named
 from factmem.models.facts import AnyFact
-from factmem.models.places import Boundary, Place
+from factmem.models.places import Place
 from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.conversations import (
@@ -82,50 +82,6 @@ class LearningRun(Displayed):
     """The errors of failed attempts; the last hundred of them."""
     reports: list[DetectionReport] = field(default_factory=list[DetectionReport], repr=False)
     """The reports of the detections; the last hundred of them."""
-
-
-async def learn_due(
-    store: ConversationStore,
-    parts_at: Callable[[Place], MemoryParts],
-    within: Boundary,
-    *,
-    workers: int,
-    per_minute: int | None,
-    every: timedelta | None,
-) -> LearningRun:
-    """Take due chats from the queue and detect their facts; see `MemoryConversations.learn`.
-
-    A chat that fails is tried again after a pause that doubles each time, and given up after eight
-    attempts. What a killed worker had taken is due again when its lease ends.
-    """
-    expect_within(workers, int, "workers", "workers=4", least=1)
-    pause = 0.0
-    if per_minute is not None:
-        pause = 60 / expect_within(per_minute, int, "per_minute", "per_minute=30", least=1)
-    idle = None if every is None else checked_span(every, "every").total_seconds()
-    done, pace, failures = LearningRun(), _Pace(pause), list[FactmemError]()
-
-    async def work() -> None:
-        try:
-            while True:
-                await pace.wait()
-                task = await store.take(_LEASE, within)
-                if task is not None:
-                    await _learn(store, parts_at, task, done)
-                elif idle is None:
-                    return
-                else:
-                    await anyio.sleep(idle)
-        except FactmemError as exc:  # raised below, not in a group
-            failures.append(exc)
-            group.cancel_scope.cancel()
-
-    async with anyio.create_task_group() as group:
-        for _ in range(workers):
-            group.start_soon(work)
-    if failures:
-        raise failures[0]
-    return done
 
 
 async def _learn(
@@ -465,14 +421,35 @@ class MemoryConversations:
             StorageError: The store could not be read or written.
         """
         self._parts.required_model()
-        return await learn_due(
-            self._store.conversations,
-            self._parts_at,
-            self._parts.selection.queue(),
-            workers=workers,
-            per_minute=per_minute,
-            every=every,
-        )
+        store, within = self._store.conversations, self._parts.selection.queue()
+        expect_within(workers, int, "workers", "workers=4", least=1)
+        pause = 0.0
+        if per_minute is not None:
+            pause = 60 / expect_within(per_minute, int, "per_minute", "per_minute=30", least=1)
+        idle = None if every is None else checked_span(every, "every").total_seconds()
+        done, pace, failures = LearningRun(), _Pace(pause), list[FactmemError]()
+
+        async def work() -> None:
+            try:
+                while True:
+                    await pace.wait()
+                    task = await store.take(_LEASE, within)
+                    if task is not None:
+                        await _learn(store, self._parts_at, task, done)
+                    elif idle is None:
+                        return
+                    else:
+                        await anyio.sleep(idle)
+            except FactmemError as exc:  # raised below, not in a group
+                failures.append(exc)
+                group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            for _ in range(workers):
+                group.start_soon(work)
+        if failures:
+            raise failures[0]
+        return done
 
     async def pending(self) -> LearningState:
         """Return how many chats are still to be learnt, how many were given up, since when."""

@@ -1,7 +1,4 @@
-"""Tools with which a model reads and changes a memory.
-
-The facts that a model states itself, with a tool, and their ends.
-"""
+"""Tools with which a model reads and changes a memory."""
 
 import re
 import sys
@@ -46,7 +43,7 @@ from factmem.models.facts import (
     SingleFact,
     SourceKind,
 )
-from factmem.models.places import MemorySubject, Place
+from factmem.models.places import MemorySubject
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.when import day_in
 from factmem.prompt._escaping import harmless
@@ -64,34 +61,6 @@ _MAX_SCHEMA = 1000
 
 _PLAIN: tuple[object, ...] = (str, JsonValue)
 """Types whose schema is not shown to the model."""
-
-
-async def save_fact(parts: MemoryParts, asked: SaveArguments) -> str:
-    """Save a fact that a model states; return the answer for the model.
-
-    It is saved in the first place of the view: the first subject in the narrowest scope.
-    """
-    try:
-        concept = await _concept(parts, asked)
-        fact = _fact(parts, asked, concept)
-    except ValueError as exc:
-        return f"Error: nothing was saved. {exc}."
-    place = parts.selection.places()[0]
-    with acting_unless_named("memory tools"):
-        learned = await parts.provider.learn([fact], place.subject, place.scope)
-    saved = {"saved": len(fact.values), "concept": concept.keyword}
-    if learned.proposed:
-        saved = {"proposed": len(fact.values), "concept": concept.keyword}
-    return harmless(to_json(saved).decode())
-
-
-async def propose_end(
-    parts: MemoryParts, place: Place, concept: Concept[Any, Any], value: object
-) -> None:
-    """Propose that a value is no longer true: a person who confirmed it decides."""
-    ended = RetractedFact(concept, value, parts.clock(), BY_MODEL)
-    with acting_unless_named("memory tools"):
-        await parts.provider.learn([], place.subject, place.scope, retracted=[ended])
 
 
 async def _concept(parts: MemoryParts, asked: SaveArguments) -> Concept[Any, Any]:
@@ -403,7 +372,18 @@ class _Tools:
         return to_json(counts).decode()
 
     async def save(self, asked: SaveArguments, _: object) -> str:
-        return await save_fact(self._parts, asked)
+        parts = self._parts
+        try:
+            concept = await _concept(parts, asked)
+            fact = _fact(parts, asked, concept)
+        except ValueError as exc:
+            return f"Error: nothing was saved. {exc}."
+        place = self.places[0]
+        with acting_unless_named("memory tools"):
+            learned = await parts.provider.learn([fact], place.subject, place.scope)
+        done = "proposed" if learned.proposed else "saved"
+        answer: dict[str, JsonValue] = {done: len(fact.values), "concept": concept.keyword}
+        return harmless(to_json(answer).decode())
 
     async def forget(self, asked: ForgetArguments, _: object) -> str:
         records = await self._contents.records(_ALL)
@@ -438,7 +418,10 @@ class _Tools:
         if not meant and not sum(counts):
             answer["note"] = _NO_CONCEPT
         for place, value in kept:
-            await propose_end(self._parts, place, concept, value)
+            # A person who confirmed it decides.
+            ended = RetractedFact(concept, value, self._parts.clock(), BY_MODEL)
+            with acting_unless_named("memory tools"):
+                await self._parts.provider.learn([], place.subject, place.scope, retracted=[ended])
         if kept:
             answer |= {"proposed": len(kept), "note": _CONFIRMED}
         return to_json(answer).decode()

@@ -57,7 +57,8 @@ class Rules(NamedTuple):
         others: list[tuple[Any, int]] = [({**each}, each["number"]) for each in given]
         for entry, number in [*self._kept(known, last), *others]:
             entry.pop("number", None)
-            if entry["at"] <= self.until or key_of(self.name, entry) in self.gone:
+            is_gone = bool(self.gone) and key_of(self.name, entry) in self.gone
+            if is_gone or entry["at"] <= self.until:
                 continue
             found = best.setdefault(entry["turn"]["id"], (number, entry))
             if found[1] is not entry:

@@ -78,6 +78,8 @@ class FactmemContextProvider(ContextProvider):
         self, *, agent: Any, session: AgentSession, context: SessionContext, state: dict[str, Any]
     ) -> None:
         """Add the user's facts and the tools of the memory to a run."""
+        if session.session_id:  # raises for a wrong name before the model is called
+            self.runs.named(session.session_id)
         facts = await self.runs.prompt(session, chat_of(context.input_messages))
         if facts and self._placement == "message":
             context.extend_messages(self.source_id, [Message("user", [facts])])

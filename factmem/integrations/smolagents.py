@@ -90,6 +90,7 @@ def install_memory(
     """
     checked_placement(placement)
     runs = MemoryRuns[MultiStepAgent].over(memory, options)
+    conversation = conversation and runs.named(conversation)
     for tool in runs.tools():
         if tool.name in agent.tools:
             raise ValueError(

@@ -102,7 +102,7 @@ class FactmemMemoryStore(MemoryStore):
             options["tools"] = False
         self.runs: MemoryRuns[None] = MemoryRuns.over(memory, options)
         """The runs of the memory."""
-        self._conversation = conversation
+        self._conversation = conversation and self.runs.named(conversation)
         self.name = name
         self.description: str | None = description
         self.max_search_results: int | None = max_search_results

@@ -24,6 +24,7 @@ from factmem.llm.messages import MEMORY_MESSAGE, History, last_said, put_own_tex
 from factmem.memory._selection import Who
 from factmem.memory.agent_memory import AgentMemory, view_for, view_of_anyone
 from factmem.memory.tools import MemoryTool
+from factmem.models._values import checked_name
 from factmem.models.facts import new_id
 from factmem.prompt.memory_message import LoadReport
 
@@ -347,14 +348,16 @@ class MemoryRuns(Generic[C]):
         """Return the name of a conversation whose messages are to be stored.
 
         Raises:
-            ValueError: It has none.
+            ValueError: It has none, or one that is not valid.
         """
-        if conversation is None and self._is_keeping:
+        if not self._is_keeping:
+            return conversation or ""
+        if conversation is None:
             raise InputValueError(
                 "conversations=True stores messages under the name of their conversation: "
                 "agent.run(text, conversation='chat-7'), or runs.learn(..., conversation='chat-7')"
             )
-        return conversation or ""
+        return checked_name(conversation, "name of a conversation")
 
     def tools(self) -> list[MemoryTool]:
         """Return the tools, always the same objects; empty with `tools=False`.

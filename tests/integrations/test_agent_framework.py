@@ -111,6 +111,16 @@ async def test_a_session_without_a_user_raises_before_any_call() -> None:
     assert host.model.requests == []
 
 
+async def test_a_session_whose_id_names_no_conversation_raises_before_any_call() -> None:
+    """After a paid answer its messages would be lost."""
+    memory = await vim_memory()
+    host = Host(FactmemContextProvider(memory, user="alice", conversations=True))
+
+    with pytest.raises(ValueError, match="name of a conversation"):
+        await host.agent.run("Hi", session=host.agent.create_session(session_id="a\nb"))
+    assert host.model.requests == []
+
+
 async def test_wrong_arguments_raise() -> None:
     memory = await vim_memory()
     with pytest.raises(ValueError, match="placement must be"):

@@ -126,6 +126,10 @@ def test_a_tool_of_the_same_name_raises_and_nothing_is_installed(server: ModelSe
     before = dict(agent.tools)
     with pytest.raises(ValueError, match="already has a tool 'memory_recall'"):
         install_memory(agent, memory(), user="alice")
+    with pytest.raises(ValueError, match="name of a conversation"):
+        install_memory(
+            agent, memory(), user="a", prefix="f_", conversations=True, conversation="a\nb"
+        )
     assert agent.tools == before
 
 

@@ -110,6 +110,8 @@ async def test_a_store_that_is_not_writable_detects_nothing() -> None:
     assert not FactmemMemoryStore(memory, user="alice", auto_detect=True, writable=False).extraction
     with pytest.raises(UnboundSubjectError):
         FactmemMemoryStore(memory)
+    with pytest.raises(ValueError, match="name of a conversation"):  # Strands would hide it later
+        FactmemMemoryStore(memory, user="alice", conversations=True, conversation="a\nb")
 
 
 async def test_a_session_is_restored_from_a_conversation() -> None:

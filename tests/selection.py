@@ -92,8 +92,11 @@ LATER_ON_POSTGRES = {
 KILLS = {"test_a_forked_child_holds_no_lock", "test_forked_children_save_and_read"}
 """Tests of the shipped contracts that start and kill several processes: `make storm` runs them."""
 
-MANY_CASES = 8
+MANY_CASES = 4
 """Of a sweep with more cases each fourth runs, except in the long form of `make storm`."""
+
+NO_SWEEPS = {"test_examples.py"}
+"""Files whose cases have nothing in common."""
 
 FEW_SEEDS = 2
 """The random runs of one test, by their parameter `seed`, of the default run."""
@@ -148,7 +151,7 @@ def _rest_of_sweeps(items: list[pytest.Item]) -> Iterator[pytest.Item]:
     """Yield the cases of long sweeps that their short form leaves out."""
     sweeps = defaultdict[str, list[pytest.Item]](list)
     for item in items:
-        if item.get_closest_marker("storm") is not None:
+        if item.path.name not in NO_SWEEPS and item.get_closest_marker("storm") is not None:
             sweeps[item.nodeid.partition("[")[0]].append(item)
     for cases in sweeps.values():
         if len(cases) > MANY_CASES:

@@ -52,7 +52,7 @@ def guided(
         if items:
 
             def no_item(self: object, *_: object) -> NoReturn:
-                raise InputTypeError(f"{type(self).__name__} is no dict: {items}")
+                raise InputTypeError(f"{type(self).__name__} is not a dict: {items}")
 
             def assign(self: object, name: str, value: object) -> None:
                 if name[:1] != "_" and type(self) is cls:

@@ -133,7 +133,7 @@ PROBLEMS: dict[type[Exception], tuple[int, str]] = {
     InputError: (400, "Invalid request"),
     ValidationError: (400, "Invalid request"),
     MemoryAccessError: (403, "Forbidden"),
-    ChangedError: (412, "Somebody was faster"),
+    ChangedError: (412, "Changed meanwhile"),
     StorageError: (503, "The memory is not available"),
 }
 NO_STORE = {"Cache-Control": "no-store"}

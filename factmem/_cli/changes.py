@@ -211,7 +211,7 @@ New = Annotated[str, typer.Argument(metavar="NEW")]
 async def rename(
     store: Store, keyword: Keyword, new: New, if_both: IfBoth = None, dry_run: DryRun = False
 ) -> Answer:
-    """Give the facts of a keyword, with their history, another keyword, for all users."""
+    """Rename a keyword in the facts of all users, and in their history."""
     return await _merge(store, new, [keyword], if_both, dry_run=dry_run)
 
 

@@ -176,7 +176,7 @@ async def _chosen(
         if found:
             return review, found[0]
     what = "proposals" if only_proposed else "values"
-    raise CommandError(f"{place_name(place)} has no such {what} of {keyword!r}", ExitCode.NOTHING)
+    raise CommandError(f"{place_name(place)} has no such {what} for {keyword!r}", ExitCode.NOTHING)
 
 
 @command(signs=True)
@@ -186,7 +186,7 @@ async def undo(
         str, typer.Argument(metavar="ID", help="A change as `log` prints it, or the end of its id.")
     ],
 ) -> Answer:
-    """Undo a change of any time, unless a later change rests on it."""
+    """Undo any change, however old, unless a later change depends on it."""
     review, wanted = _review_of(store), change
     if len(change) != 16:
         found = {each.id for each in await review.changes() if each.id.endswith(change)}
@@ -212,7 +212,7 @@ async def watch(
         ),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", help="End after so many changes.")
+        int | None, typer.Option("--limit", "-n", min=1, help="End after so many changes.")
     ] = None,
 ) -> None:
     """Show changes as they are recorded, by any process, until you press Ctrl-C.

@@ -189,7 +189,14 @@ def restore(
     target = options.location
     if not has_store(folder):
         raise CommandError(f"There is no backup in {folder!r}", ExitCode.NOTHING)
-    anchor = read_anchor(anchor_file or f"{folder.rstrip('/')}.anchor")
+    path = anchor_file or f"{folder.rstrip('/')}.anchor"
+    if not os.path.exists(path):
+        raise CommandError(
+            f"There is no anchor {path!r}: pass the one of this backup by --anchor. If it is lost, "
+            "open the folder as a store, `verify` it, and take a new `anchor` of it",
+            ExitCode.NOTHING,
+        )
+    anchor = read_anchor(path)
     receipts = receipts_of(erased)
     if has_store(target):
         confirm(f"Replace the store in {target!r}? What was saved since the backup is lost.")

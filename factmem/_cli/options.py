@@ -89,7 +89,7 @@ Keyword: TypeAlias = Annotated[
 ]
 """The argument KEYWORD."""
 
-Limit: TypeAlias = Annotated[int, typer.Option("--limit", "-n", help="The most to show.")]
+Limit: TypeAlias = Annotated[int, typer.Option("--limit", "-n", min=1, help="The most to show.")]
 """The option --limit."""
 
 AsOf: TypeAlias = Annotated[

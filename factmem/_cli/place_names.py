@@ -20,7 +20,7 @@ from factmem.models.places import MemoryScopeType, Place
 
 _SPECIAL = re.compile(r"[/%\s]")
 """Characters to encode: separators of names and arguments, and the escape character."""
-_EXAMPLE = "product/my-app/user/alice, or its end, such as alice"
+_EXAMPLE = "product/my-app/user/alice"
 _MOST_NAMED = 5
 
 
@@ -37,7 +37,9 @@ def parse_place(word: str) -> Place:
     """Parse the whole name of a place."""
     names = word.split("/")
     if len(names) < 3 or not all(names):
-        raise CommandError(f"PLACE must be scope type, scope, subject and entity: {_EXAMPLE}")
+        raise CommandError(
+            f"PLACE must be scope type, scope, subject and entity, such as {_EXAMPLE}"
+        )
     kind, scope, subject, *levels = (unquote(name, errors="strict") for name in names)
     if kind not in set(MemoryScopeType):
         raise CommandError(f"PLACE must begin with {', '.join(MemoryScopeType)}: {_EXAMPLE}")
@@ -75,14 +77,17 @@ async def find_place(store: Store, word: str, *, creates: bool = False) -> Place
         listed = ", ".join(sorted(ends)[:_MOST_NAMED])
         raise CommandError(f"{len(ends)} places end with {word!r}: write more of one: {listed}")
     if creates or not known:
+        if "/" not in word:
+            hint = f"write the whole name of a new one, such as {_EXAMPLE}"
+            raise CommandError(f"No place has a name that ends with {word!r}: {hint}")
         return parse_place(word)
     last = {name.rpartition("/")[2]: name for name in known}
     near = get_close_matches(word, known, 3) or [
         last[each] for each in get_close_matches(word, last, 3)
     ]
     hint = f"did you mean {' or '.join(near)}?" if near else "`places` lists all"
-    what = "has this name" if named else "ends with this name"
-    raise CommandError(f"{word!r}: no place {what}: {hint}", ExitCode.NOTHING)
+    what = "the name" if named else "a name that ends with"
+    raise CommandError(f"No place has {what} {word!r}: {hint}", ExitCode.NOTHING)
 
 
 def _encoded(found: re.Match[str]) -> str:

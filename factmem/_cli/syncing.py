@@ -1,5 +1,6 @@
 """The command that syncs a store with other devices: sync."""
 
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -45,6 +46,7 @@ async def sync(
         raise CommandError("--new makes a key and --join asks for that of another device")
     if state is None and GIVEN.get().is_database:
         raise CommandError("Pass --state FOLDER: a database has no folder on this device")
+    _check_is_folder(folder)
     own = Path(state or GIVEN.get().location.rstrip("/\\") + ".sync")
     phrase = new_phrase() if new else None
     if join:
@@ -72,6 +74,12 @@ async def sync(
         if report.sent or report.received or report.erased or report.problems:
             _show(answer)
         await anyio.sleep(watch)
+
+
+def _check_is_folder(path: str) -> None:
+    """Raise before a phrase is shown that no other device could use."""
+    if not os.path.isdir(path):
+        raise CommandError(f"{path!r} is not a folder: create it, or mount it", ExitCode.FAILED)
 
 
 def _key(path: Path, new: Key | None) -> Key:

@@ -136,7 +136,7 @@ def records_in(file: IO[bytes]) -> Iterator[Mapping[str, Any] | ImportProblem]:
 class RowReader:
     """Converts rows to facts, and checks them against the facts of the store. Writes nothing."""
 
-    def __init__(self, store: Store, options: Options, place: Place | None) -> None:
+    def __init__(self, store: Store, options: Options, place: Place | None = None) -> None:
         self._store = store
         self._options = options
         self._place = place
@@ -377,7 +377,7 @@ def import_(
     column `place`, for memories and for chats it is the target. Exit code 1 means that something
     could not be imported; it is named.
     """
-    receipts, only = receipts_of(erased), [parse_place(each) for each in place or ()]
+    receipts, only = receipts_of(erased), place or []
     with ExitStack() as stack:
         is_folder = os.path.isdir(file)
         source: Any = file if is_folder else stack.enter_context(opened(file))
@@ -459,9 +459,7 @@ def _format_of_folder(path: str) -> Format:
     return Format.CHATS if chat_files(path) else Format.KOOG
 
 
-def _facts(
-    file: IO[bytes], chosen: Format, only: list[Place], erased: list[ErasureReceipt]
-) -> _Work:
+def _facts(file: IO[bytes], chosen: Format, only: list[str], erased: list[ErasureReceipt]) -> _Work:
     """Import a bundle, or rows."""
     if chosen is not Format.BUNDLE and len(only) > 1:
         raise CommandError(
@@ -470,12 +468,15 @@ def _facts(
 
     async def work(store: Store) -> ImportReport:
         source: Any = file
+        places = [await find_place(store, each, creates=True) for each in only]
         if chosen is not Format.BUNDLE:
             rows = csv_rows(file) if chosen is Format.CSV else json_rows(file)
-            source = await RowReader(store, GIVEN.get(), only[0] if only else None).facts(rows)
-        places = only if only and chosen is Format.BUNDLE else None
+            source = await RowReader(store, GIVEN.get(), *places).facts(rows)
+            places = []
         with progress_bar("Importing") as update:
-            return await import_facts(source, store, places=places, erased=erased, progress=update)
+            return await import_facts(
+                source, store, places=places or None, erased=erased, progress=update
+            )
 
     return work
 
@@ -487,7 +488,7 @@ def _koog(path: str, key_env: str | None) -> _Work:
     return lambda store: import_koog(path, store, key=key)
 
 
-def _memories(file: Any, chosen: Format, only: list[Place], user_field: str | None) -> _Work:
+def _memories(file: Any, chosen: Format, only: list[str], user_field: str | None) -> _Work:
     """Import the memories or chats of another program into the place that `--place` names."""
     if len(only) != 1:
         raise CommandError(
@@ -499,7 +500,8 @@ def _memories(file: Any, chosen: Format, only: list[Place], user_field: str | No
     from factmem.transfer.chats import import_chats
     from factmem.transfer.memories import import_crewai, import_graphiti, import_mcp, import_mem0
 
-    scope, subject = only[0].scope, only[0].subject
+    place = parse_place(only[0])
+    scope, subject = place.scope, place.subject
     if chosen is Format.CHATS:
         return lambda store: import_chats(file, store, scope=scope, subject=subject)
     has_users = user_field is not None or chosen in {Format.MEM0, Format.GRAPHITI}

@@ -108,7 +108,7 @@ def read_cases(path: str | os.PathLike[str]) -> list[EvalCase]:
         except ValidationError as exc:
             first = exc.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"]))
-            raise ValueError(f"Line {number} is no case: {where} {first['msg']}") from None
+            raise ValueError(f"Line {number} is not a case: {where} {first['msg']}") from None
         if case.id in found:
             raise ValueError(f"Line {number} has the id {case.id!r} of an earlier case")
         found[case.id] = case

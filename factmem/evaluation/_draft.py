@@ -78,7 +78,7 @@ def read_chats(path: str | os.PathLike[str]) -> list[Chat]:
         else:
             whole = json.loads(text)
     except ValueError as exc:
-        raise ValueError(f"{file.name} is no JSON: {exc}") from None
+        raise ValueError(f"{file.name} is not JSON: {exc}") from None
     chats = whole if isinstance(whole, list) and not _is_chat(whole) else [whole]
     found: dict[str, Chat] = {}
     for number, each in enumerate(chats, 1):

@@ -114,7 +114,7 @@ class EvalReport:
             return TypeAdapter(cls).validate_json(text)
         except ValidationError:
             raise ValueError(
-                "The file is no report: write one with `eval run --out report.json`"
+                "The file is not a report: write one with `eval run --out report.json`"
             ) from None
 
     def to_html(self) -> str:
@@ -132,7 +132,7 @@ def compared(before: EvalReport, after: EvalReport) -> tuple[list[CaseResult], l
     broken = [new for was, new in both if was.is_passed and not new.is_passed]
     lines = [] if before.cases == after.cases else ["The two reports are about different cases"]
     lines += [f"broken: {_line(each)}" for each in broken]
-    lines += [f"mended: {_line(new)}" for was, new in both if new.is_passed and not was.is_passed]
+    lines += [f"fixed: {_line(new)}" for was, new in both if new.is_passed and not was.is_passed]
     one, two = before.summary(), after.summary()
     lines += [
         f"{name}: {one[name]} before, {two[name]} after"

@@ -16,7 +16,7 @@ import orjson
 import pydantic_core
 from typing_extensions import TypedDict
 
-from factmem.errors import FactmemError
+from factmem.errors import FactmemError, InputValueError
 from factmem.models._values import JsonValue
 from factmem.models.actors import NOBODY, By, present_actor
 from factmem.models.facts import NO_METADATA, AnyFact, FactSource, FactState, SingleFact, SourceKind
@@ -278,6 +278,32 @@ def encoded_entry(entry: Mapping[str, Any]) -> bytes:
         return pydantic_core.to_json({"wide": True, **entry})
 
 
+MOST_BYTES = 16 * 1024 * 1024
+"""The most bytes of an entry and of a line of an import. The largest entries of real stores are
+saves of many facts, below 1 MiB."""
+MOST_PARTS = 500_000
+"""The most lists, objects and items of a line: together about 60 MB when they are parsed."""
+_ROOM = 64 * 1024
+"""What a line of a bundle has besides the entry."""
+
+
+def is_small(text: bytes, room: int = 0) -> bool:
+    """Return whether JSON of this size is read back, with so many bytes around it."""
+    if len(text) < MOST_PARTS:
+        return True
+    return len(text) + room <= MOST_BYTES and sum(map(text.count, (b"[", b"{", b","))) <= MOST_PARTS
+
+
+def check_size(body: bytes, keywords: Sequence[str]) -> None:
+    """Raise `ValueError` if an encoded entry is larger than an export or a sync can carry."""
+    if not is_small(body, _ROOM):
+        what = f"A save of {', '.join(map(repr, keywords[:3]))}" if keywords else "A message"
+        raise InputValueError(
+            f"{what} has more than {MOST_BYTES:,} bytes or {MOST_PARTS:,} items: keep large content "
+            "in a file, and save its path"
+        )
+
+
 def stamped(body: bytes, at: str) -> bytes:
     """Return an encoded entry with the time at which it is recorded."""
     if body.startswith(_WIDE):
@@ -303,7 +329,7 @@ def decoded(line: bytes) -> Entry:
         entry = None
     if not isinstance(entry, dict) or "at" not in entry:
         raise FactmemError(
-            "A record passes its checks and is no factmem entry: another program wrote it"
+            "A record passes its checks and is not a factmem entry: another program wrote it"
         )
     found: Entry = entry  # type: ignore[assignment]
     return found

@@ -22,7 +22,7 @@ from pydantic import JsonValue
 from typing_extensions import TypeVar
 
 from factmem._arguments import expect, expect_function, expect_within
-from factmem.errors import StoredFactError
+from factmem.errors import InputValueError, StoredFactError
 from factmem.ledger.resolution import PlacedFact, Resolution, UnreadableConcept
 from factmem.llm.messages import HISTORY_MESSAGE, MEMORY_MESSAGE
 from factmem.models._display import Displayed
@@ -624,7 +624,7 @@ def check_budget(max_tokens: int | None, frame: Frame) -> None:
     expect_within(max_tokens, int, "max_tokens", "max_tokens=800")
     around = estimate_tokens(frame.opening) + estimate_tokens(frame.closing)
     if max_tokens <= around:
-        raise ValueError(
+        raise InputValueError(
             f"max_tokens={max_tokens} is too small for any fact: the text around facts alone has "
             f"{around}"
         )

@@ -18,7 +18,8 @@ from tempfile import SpooledTemporaryFile
 from typing import IO, Any, BinaryIO, TextIO, TypeAlias
 
 from factmem.errors import InputValueError
-from factmem.transfer._rows import MOST_BYTES, parsed_json
+from factmem.ledger.entries import MOST_BYTES
+from factmem.transfer._rows import parsed_json
 
 InputFile: TypeAlias = str | PathLike[str] | BinaryIO
 """A path, or a file object in binary mode."""

@@ -20,7 +20,7 @@ import orjson
 from factmem._arguments import expect, kind_of
 from factmem.errors import InputTypeError, InputValueError
 from factmem.ledger._items import values_of
-from factmem.ledger.entries import Entry, StoredFact, stored
+from factmem.ledger.entries import MOST_BYTES, MOST_PARTS, Entry, StoredFact, is_small, stored
 from factmem.ledger.resolution import PlacedFact
 from factmem.models._values import Canonical, canonical
 from factmem.models.facts import FactType
@@ -174,13 +174,6 @@ def _content(fact: StoredFact) -> _Content:
     return fact["keyword"], fact["timestamp"], values
 
 
-MOST_BYTES = 16 * 1024 * 1024
-"""The most bytes of a line. The largest lines of real stores are saves of many facts, below 1
-MiB."""
-_MOST_PARTS = 500_000
-"""The most lists, objects and items of a line: together about 60 MB when they are parsed."""
-
-_PARTS = (b"[", b"{", b",")
 _LONG_INTEGER = re.compile(rb"(?:^|[^\w\"])\d{19}")
 """Such integers may have more than 64 bits. orjson would read them as floats."""
 _DIGITS = bytes(ord("0") if ord("0") <= byte <= ord("9") else ord(" ") for byte in range(256))
@@ -198,11 +191,6 @@ def lines_of(file: IO[bytes]) -> Iterator[bytes]:
         number += 1
 
 
-def is_small(text: bytes) -> bool:
-    """Return whether `parsed_json` accepts JSON of this size."""
-    return len(text) <= MOST_BYTES and sum(map(text.count, _PARTS)) <= _MOST_PARTS
-
-
 def parsed_json(text: bytes) -> object:
     """Parse JSON. Integers are exact, and all numbers are finite.
 
@@ -210,7 +198,7 @@ def parsed_json(text: bytes) -> object:
         ValueError: It is not JSON, or too large to be parsed. The message quotes nothing of it.
     """
     if not is_small(text):
-        raise InputValueError(f"has more than {MOST_BYTES:,} bytes or {_MOST_PARTS:,} parts")
+        raise InputValueError(f"has more than {MOST_BYTES:,} bytes or {MOST_PARTS:,} parts")
     try:
         if b"0" * 19 not in text.translate(_DIGITS) or not _LONG_INTEGER.search(text):
             found: object = orjson.loads(text)

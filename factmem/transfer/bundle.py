@@ -52,7 +52,7 @@ from factmem.ledger._entry_check import check_entry
 from factmem.ledger._merging import check_recorded
 from factmem.ledger._removal import compacted
 from factmem.ledger._trace import KINDS
-from factmem.ledger.entries import Entry
+from factmem.ledger.entries import MOST_BYTES, Entry, is_small
 from factmem.ledger.resolution import PlacedFact
 from factmem.models._values import checked_name
 from factmem.models.places import UNBOUNDED, Boundary, Identity, Place, checked_places
@@ -61,15 +61,7 @@ from factmem.providers.conversations import NewTurn, Turn, conversation_of, new_
 from factmem.providers.results import ErasureReceipt
 from factmem.providers.store import FactStore
 from factmem.transfer._outputs import Output
-from factmem.transfer._rows import (
-    MOST_BYTES,
-    check_store,
-    erased_until,
-    import_rows,
-    is_small,
-    parsed_json,
-    times_of,
-)
+from factmem.transfer._rows import check_store, erased_until, import_rows, parsed_json, times_of
 from factmem.transfer.reports import ExportReport, ImportReport
 
 __all__ = ["export_facts", "import_facts"]

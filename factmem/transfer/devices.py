@@ -134,7 +134,7 @@ async def sync_devices(
     shared = Path(expect_path(folder, "folder", "/mnt/drive/memory"))
     own = Path(expect_path(state, "state", "memory.sync"))
     if not await run_sync(shared.is_dir):
-        raise NotADirectoryError(f"{str(shared)!r} is no folder: create it, or mount it")
+        raise NotADirectoryError(f"{str(shared)!r} is not a folder: create it, or mount it")
     await run_sync(partial(own.mkdir, mode=0o700, parents=True, exist_ok=True))
     wanted = None if places is None else {name_of(each.identity) for each in checked_places(places)}
     with _locked(own / "lock"):

@@ -42,7 +42,7 @@ from factmem._concurrency.file_lock import ORDINARY
 from factmem.encryption._ciphers import NONCE_BYTES, Aead
 from factmem.encryption.key import Key
 from factmem.errors import InputValueError
-from factmem.ledger.entries import Entry, stored
+from factmem.ledger.entries import MOST_BYTES, Entry, stored
 from factmem.models._values import checked_name, normalized
 from factmem.models.facts import (
     AnyFact,
@@ -64,7 +64,7 @@ from factmem.models.places import (
 )
 from factmem.models.when import stamp
 from factmem.providers.store import FactStore
-from factmem.transfer._rows import MOST_BYTES, check_store, parsed_json
+from factmem.transfer._rows import check_store, parsed_json
 from factmem.transfer.reports import ImportReport, Problems
 
 __all__ = ["import_koog"]

@@ -635,7 +635,7 @@ def test_memories_need_a_place(store: list[str]) -> None:
     assert "mem0 needs one --place: product/my-app/user to keep" in said
 
 
-def test_the_end_of_a_name_is_enough(store: list[str]) -> None:
+def test_the_end_of_a_name_is_enough(store: list[str], tmp_path: Path) -> None:
     """If two places end so, or none does, the error names places."""
     fill(store)
     call(*store, "set", "user/alice", "age", "37")
@@ -648,6 +648,12 @@ def test_the_end_of_a_name_is_enough(store: list[str]) -> None:
     assert f"2 places end with 'alice': write more of one: {ALICE}, product/other/" in said
     said = call(*store, "erase", "bop", "--yes", code=ExitCode.NOTHING)
     assert "did you mean product/other/user/bob?" in said
+    said = call(*store, "set", "bop", "age", "9", code=ExitCode.USAGE)
+    assert "No place has a name that ends with 'bop'" in said
+    rows = tmp_path / "rows.csv"
+    rows.write_text("keyword,value,type\ncity,Rome,text\n")
+    call(*store, "import", str(rows), "--place", "bob")
+    assert ask(*store, "show", "bob", "city", "--reveal")[0]["value"] == "Rome"
     said = call(*store, "show", "product/my-app/user/alic", code=6 if len(store) > 2 else 3)
     assert len(store) > 2 or "did you mean" in said
     call(*store, "set", "carol", "age", "1", code=ExitCode.USAGE)  # a new place needs its name
@@ -720,6 +726,23 @@ def test_a_url_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert not [*tmp_path.iterdir()]
     call("--store", "~/memory", "set", ALICE, "age", "1", "--type", "integer")
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
+
+
+@pytest.mark.parametrize("limit", ["0", "-1"])
+@pytest.mark.parametrize("command", ["log", "watch"])
+def test_a_limit_is_at_least_one(store: list[str], command: str, limit: str) -> None:
+    """Nothing is left out, and no watch goes on for ever, by a limit that means nothing."""
+    fill(store)
+    assert "--limit" in call(*store, command, "alice", "--limit", limit, code=ExitCode.USAGE)
+
+
+def test_a_backup_without_its_anchor_says_how(store: list[str], tmp_path: Path) -> None:
+    """An anchor may be kept elsewhere, or be lost."""
+    fill(store)
+    call(*store, "backup", str(tmp_path / "copy"))
+    (tmp_path / "copy.anchor").unlink()
+    said = call(*store, "restore", str(tmp_path / "copy"), "--yes", code=ExitCode.NOTHING)
+    assert "pass the one of this backup by --anchor" in said
 
 
 def test_a_whole_name_lists_no_other_places(

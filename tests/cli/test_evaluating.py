@@ -110,9 +110,9 @@ def test_values_of_an_encrypted_store_need_reveal(folder: Path) -> None:
     ("arguments", "problem"),
     [
         (["eval", "run", "none.jsonl"], "No such file"),
-        (["eval", "run", "wrong.jsonl"], "Line 1 is no case"),
+        (["eval", "run", "wrong.jsonl"], "Line 1 is not a case"),
         (["eval", "run", "wrong.jsonl", "--out", "report.txt"], "--out must end in"),
-        (["eval", "compare", "wrong.jsonl", "wrong.jsonl"], "no report"),
+        (["eval", "compare", "wrong.jsonl", "wrong.jsonl"], "not a report"),
         (["eval", "draft", "wrong.jsonl", "--model", "my_app:NONE"], "no chats"),
         (["eval", "draft", "chats.json", "--model", "ollama:"], "name of a chat model must have"),
     ],

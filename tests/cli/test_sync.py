@@ -93,7 +93,10 @@ def test_what_is_missing_is_named(
 
 def test_a_missing_folder_is_an_error(folder: Path) -> None:
     """A drive that is not mounted is no empty memory."""
-    assert "create it, or mount it" in run("sync", "elsewhere", "--new", code=ExitCode.FAILED)
+    shown = run("sync", "elsewhere", "--new", code=ExitCode.FAILED)
+    assert "create it, or mount it" in shown
+    assert "phrase" not in shown
+    assert "This device has no key" in run("sync", str(folder), code=ExitCode.KEY)
 
 
 def test_a_damaged_file_gives_an_exit_code(folder: Path) -> None:

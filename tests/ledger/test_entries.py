@@ -157,7 +157,7 @@ def test_fields_of_later_versions_are_kept() -> None:
 )
 def test_a_malformed_entry_raises(line: bytes) -> None:
     """The error for an intact but malformed record quotes nothing."""
-    with pytest.raises(FactmemError, match="is no factmem entry") as caught:
+    with pytest.raises(FactmemError, match="is not a factmem entry") as caught:
         decoded(line)
 
     assert caught.value.__cause__ is None

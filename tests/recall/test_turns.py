@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from factmem.errors import InputError
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import (
     Concept,
@@ -166,7 +167,7 @@ async def test_one_text_has_both(store: FactStore, clock: SettableClock) -> None
         estimate_tokens(short) <= most for short, most in zip(shorts, (80, 120, 160), strict=True)
     ] == [True] * 3
     assert "Busan" in shorts[-1]
-    with pytest.raises(ValueError, match="max_tokens=10 is too small"):
+    with pytest.raises(InputError, match="max_tokens=10 is too small"):
         await alice.text("Which city?", max_tokens=10)
     with pytest.raises(TypeError, match="max_tokens must be an int, not str"):
         await alice.text("Which city?", max_tokens="80")  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ from pydantic import JsonValue
 
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
-from factmem.errors import StorageError
+from factmem.errors import InputError, StorageError
 from factmem.ledger.entries import Entry
 from factmem.models.facts import (
     Concept,
@@ -638,15 +638,18 @@ class TestDamage:
             USER.of("alice"), PRODUCT
         )
 
-    @pytest.mark.storm
-    async def test_a_value_beyond_the_budget_is_not_exported(self) -> None:
-        """No import would accept the bundle. The error names the concept."""
+    @pytest.mark.parametrize("value", [[0] * 500_001, ["x" * 17_000_000]])
+    async def test_what_no_import_would_accept_is_not_saved(self, value: list[Any]) -> None:
+        """Otherwise one value would stop each export and sync of the store."""
         store = InMemoryProvider()
-        concept: Concept[Any, Any] = Concept("grid", "", value_type=list[int])
-        await store.save(SingleFact(concept, [0] * 500_001), USER.of("alice"), PRODUCT)
+        concept: Concept[Any, Any] = Concept("grid", "", value_type=list[Any])
+        with pytest.raises(InputError, match="A save of 'grid' has more than"):
+            await store.save(SingleFact(concept, value), USER.of("alice"), PRODUCT)
+        turn = new_turn({"role": "user", "content": "x" * 17_000_000})
+        with pytest.raises(InputError, match="A message has more than"):
+            await store.conversations.append([turn], "chat", Place(PRODUCT, USER.of("alice")))
 
-        with pytest.raises(ValueError, match="A save of 'grid' is too large for a bundle"):
-            await bundle_of(store)
+        assert len((await bundle_of(store)).splitlines()) == 2
 
     async def test_wrong_counts(self) -> None:
         """The lines are unchanged, but the end mark is of another bundle."""

@@ -33,7 +33,7 @@ import orjson
 from factmem._concurrency.garbage import paused_collection
 from factmem.errors import CorruptJournalError, FactmemError, StorageError, TamperedError
 from factmem.ledger._trace import refolded
-from factmem.ledger.entries import Entry, decoded, encoded_entry, keywords_of, stamped
+from factmem.ledger.entries import Entry, check_size, decoded, encoded_entry, keywords_of, stamped
 from factmem.ledger.ledger import KeywordSearch, Ledger
 from factmem.models.places import Identity, levels_of
 from factmem.models.when import moment, stamp
@@ -78,12 +78,16 @@ def parts_of(entry: Mapping[str, Any]) -> tuple[Part, ...]:
     """Return an entry as lines: a save of many facts as several, any other entry as one."""
     facts = entry.get("facts", ())
     if len(facts) <= _MOST_FACTS or not entry.keys() <= {"at", "facts", "actor", "reason"}:
-        return (Part(encoded_entry(entry), tuple(keywords_of(entry))),)
+        return (_part(entry),)
     some = (facts[n : n + _MOST_FACTS] for n in range(0, len(facts), _MOST_FACTS))
-    return tuple(
-        Part(encoded_entry(part), tuple(keywords_of(part)))
-        for part in ({**entry, "facts": each} for each in some)
-    )
+    return tuple(_part({**entry, "facts": each}) for each in some)
+
+
+def _part(entry: Mapping[str, Any]) -> Part:
+    body, keywords = encoded_entry(entry), tuple(keywords_of(entry))
+    if "facts" in entry or "turn" in entry:  # what removes is never refused
+        check_size(body, keywords)
+    return Part(body, keywords)
 
 
 @lru_cache(maxsize=4096)

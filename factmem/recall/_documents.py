@@ -178,6 +178,11 @@ _WHEN = re.compile(
 )
 _ISO = re.compile(r"(?<![\d-])(?:19|20)\d\d(?:-\d\d(?:-\d\d)?)?(?![\d-])", re.ASCII)
 _FOREVER = float("inf")
+_RECENT = re.compile(
+    r"\b(?:most recent|latest|newest|recently|lately|zuletzt|neueste|kürzlich|neulich)|최근|요즘|最近|最新",
+    re.IGNORECASE,
+)
+_RECENT_SECONDS = 30 * 86_400.0
 
 
 class Span(NamedTuple):
@@ -192,9 +197,13 @@ class Span(NamedTuple):
 def asked_spans(question: str, now: datetime) -> list[Span]:
     """Return the times that a question names: "last summer", "in June", "before 2019", "6월에".
 
+    "Most recent" means the last 30 days.
+
     Days are those of the time zone of `now`.
     """
     spans: list[Span] = []
+    if _RECENT.search(question):
+        spans.append(Span(now.timestamp() - _RECENT_SECONDS, now.timestamp() + 86_400))
     zone = now.tzinfo or UTC
     times = spoken_times(question[:4000], now.date())
     for at, each in enumerate(times):

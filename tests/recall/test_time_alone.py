@@ -40,6 +40,7 @@ NOTES = {
     "2026-11-17": "a jar of honey",
     "2026-11-19": "the car is at the garage",
 }
+_RECENT = "2026-11-04 2026-11-11 2026-11-17 2026-11-19"
 QUESTIONS = (
     ("What did I tell you yesterday?", "2026-11-19"),
     ("Anything new since yesterday?", "2026-11-19"),
@@ -73,6 +74,11 @@ QUESTIONS = (
     ("지난주에 무슨 일이 있었지?", "2026-11-11"),
     ("작년 가을에 뭐 했어?", "2025-10-21"),
     ("2026년 상반기에 뭐 했어?", "2026-02-11 2026-04-16 2026-05-27"),
+    ("What is the most recent thing?", _RECENT),
+    ("What have I told you lately?", _RECENT),
+    ("Was habe ich zuletzt gemacht?", _RECENT),
+    ("최근에 뭐 했어?", _RECENT),
+    ("最近怎么样?", _RECENT),
     ("昨天我说了什么?", "2026-11-19"),
     ("昨日は何を話した?", "2026-11-19"),
 )

@@ -148,8 +148,11 @@ async def problem(_: Request, error: Exception) -> Response:
     else:
         status, title = next(PROBLEMS[kind] for kind in type(error).__mro__ if kind in PROBLEMS)
     if isinstance(error, ValidationError):
-        found = [f"{'.'.join(map(str, each['loc']))}: {each['type']}" for each in error.errors()]
+        errors = error.errors()
+        found = [f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['type']}" for each in errors]
         detail = "; ".join(found)
+    elif isinstance(error, ChangedError):
+        detail = "Read the fact again, and decide by its present value and ETag"
     body = Problem(title=title, status=status, detail=detail[:500]).model_dump_json()
     return Response("" if status == 304 else body, status, headers, "application/problem+json")
 

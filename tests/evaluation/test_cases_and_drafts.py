@@ -42,12 +42,12 @@ def test_cases_survive_a_file(tmp_path: Path) -> None:
 @table(
     ("line", "problem"),
     [
-        ("{}", "Line 2 is no case: id"),
+        ("{}", "Line 2 is not a case: id"),
         ('{"id": "a"}', "either a question or messages"),
         ('{"id": "a", "question": "?", "expects": ["x"]}', "expects"),
         ('{"id": "a", "question": "?", "expect": "x"}', "expect"),
         ('{"id": "first", "question": "?"}', "Line 2 has the id 'first'"),
-        ("nonsense", "Line 2 is no case"),
+        ("nonsense", "Line 2 is not a case"),
     ],
 )
 def test_a_wrong_line_is_named(tmp_path: Path, line: str, problem: str) -> None:

@@ -99,6 +99,8 @@ class FactStore:
     pure function, which the backend calls under the lock of the place, and again if a transaction is
     repeated. Reads of the present first ask for what is in memory (`Backend.warm`), on the event loop.
 
+    Every method raises `StorageError` if the store could not be read or written.
+
     Args:
         backend: Stores the entries. Closing the store closes it.
         limit: The most that one place may have.
@@ -174,7 +176,6 @@ class FactStore:
 
         Raises:
             StoredFactError: A stored value does not fit the concept's `value_type`.
-            StorageError: The store could not be read.
             ValueError: `as_of` or `valid_at` is naive, or `valid_at` is no time.
         """
         if type(concept) is not Concept:
@@ -212,7 +213,6 @@ class FactStore:
         not that of the concept in `concepts`.
 
         Raises:
-            StorageError: The store could not be read.
             ValueError: `as_of` or `valid_at` is naive, or `valid_at` is no time.
         """
         named = checked_concepts(concepts)
@@ -247,9 +247,6 @@ class FactStore:
 
         A fact matches if its concept's description contains the phrase, or if every word of the
         phrase is in the keyword, the description or the values. Case and width (NFKC) are ignored.
-
-        Raises:
-            StorageError: The store could not be read.
         """
         phrase = phrase_of(description)
         return described(await self.load_all(subject, scope), phrase)
@@ -261,9 +258,6 @@ class FactStore:
 
         A fact with a value that does not fit the concept's `value_type` is returned as plain JSON,
         and its entry `is_unreadable`.
-
-        Raises:
-            StorageError: The store could not be read.
         """
         checked_concept(concept)
         identity = self._enter(subject, scope)
@@ -290,9 +284,6 @@ class FactStore:
             subject: The subject of the place.
             scope: The scope of the place.
             concepts: The concepts whose value types are known.
-
-        Raises:
-            StorageError: The store could not be read.
         """
         named, identity = checked_concepts(concepts), self._enter(subject, scope)
 
@@ -335,7 +326,6 @@ class FactStore:
         Raises:
             ValueError: No condition was given (use `erase` to empty a place), `value` was given
                 without `concept`, or `older_than` is naive.
-            StorageError: The store failed.
         """
         from factmem.providers._forgetting import Forgetting  # most processes forget nothing
 
@@ -358,9 +348,6 @@ class FactStore:
             scope: The scope of the place.
             only_empty: Do nothing if the place has an entry, and return the receipt of a place
                 that does not exist. No save can happen between the check and the erasure.
-
-        Raises:
-            StorageError: The store failed.
         """
         erased = await self._backend.erase(self._enter(subject, scope), only_empty=only_empty)
         return ErasureReceipt(
@@ -392,18 +379,13 @@ class FactStore:
         Raises:
             UnboundSubjectError: One of `subjects` is per entity and has no entity.
             TypeError: `subjects` or `scopes` is not a list of these.
-            StorageError: The store could not be read.
         """
         wanted = UNBOUNDED.narrowed(subjects=subjects, scopes=scopes)
         self._check_open()
         return in_order(await self._backend.places(wanted))
 
     async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
-        """Return the ledger of a place as plain JSON, oldest first, in the form of `replay`.
-
-        Raises:
-            StorageError: The store could not be read.
-        """
+        """Return the ledger of a place as plain JSON, oldest first, in the form of `replay`."""
         return await self._backend.entries(self._enter(subject, scope), exported)
 
     async def replay(
@@ -417,7 +399,6 @@ class FactStore:
 
         Raises:
             ValueError: An entry is invalid, or was recorded over ten minutes after this moment.
-            StorageError: The store failed.
         """
         identity, by = self._enter(subject, scope), present_actor()
         if not entries:
@@ -454,7 +435,6 @@ class FactStore:
 
         Raises:
             ValueError: An entry that it returned is invalid.
-            StorageError: The store failed.
         """
         identity, by = self._enter(subject, scope), present_actor()
 
@@ -485,7 +465,6 @@ class FactStore:
 
         Raises:
             ValueError: The entry that it returned is invalid.
-            StorageError: The store failed.
         """
         expect_function(change, "change", "amend_current(change, subject, scope)")
         if self._limit is not None:  # which counts the bytes of all entries
@@ -529,7 +508,6 @@ class FactStore:
 
         Raises:
             ValueError: An entry that it returned is invalid.
-            StorageError: The store failed.
         """
         identity = self._enter(subject, scope)
         changed = 0
@@ -569,11 +547,7 @@ class FactStore:
         return self._conversations
 
     async def concepts(self) -> list[ConceptDefinition]:
-        """Return what the store was told about each concept, by keyword; empty if nothing was told.
-
-        Raises:
-            StorageError: The store failed.
-        """
+        """Return what the store was told about each concept, by keyword; empty if nothing was told."""
         self._check_open()
         known = await self._backend.present(DEFINITIONS, definitions_in)
         return [known[keyword] for keyword in sorted(known)]
@@ -585,20 +559,13 @@ class FactStore:
         type, one with `read`, MULTIPLE instead of SINGLE, a new keyword with `was`. Others change
         nothing; `compared` of the result of `concepts` names them. A definition of another store is
         taken over if its version is greater.
-
-        Raises:
-            StorageError: The store failed.
         """
         told = checked_told(concepts)
         self._check_open()
         await define(self._backend, told)
 
     async def begin(self, operation: str) -> datetime:
-        """Return when an operation over the whole store was begun: by the first call, by default now.
-
-        Raises:
-            StorageError: The store failed.
-        """
+        """Return when an operation over the whole store was begun: by the first call, by default now."""
         self._check_open()
         return await begun(self._backend, operation)
 
@@ -626,7 +593,6 @@ class FactStore:
             UnboundSubjectError: A subject is per entity and has no entity.
             TypeError: An argument is of the wrong type.
             ValueError: `limit` is less than 1.
-            StorageError: The store failed.
         """
         wanted = UNBOUNDED.narrowed(subjects=subjects, scopes=scopes)
         identity, most = checked_page(after, limit)
@@ -693,7 +659,6 @@ class FactStore:
 
         Raises:
             StoredFactError: A changed value does not fit the type of a concept in `concepts`.
-            StorageError: The store failed.
         """
         named = checked_concepts(concepts)
         identity = self._enter(subject, scope)
@@ -705,11 +670,7 @@ class FactStore:
         return await self._presented(identity, present, most=_FEW)
 
     async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
-        """Return the index last written for a place; None if there is no complete one.
-
-        Raises:
-            StorageError: The store failed.
-        """
+        """Return the index last written for a place; None if there is no complete one."""
         index = await self._backend.read_index(self._enter(subject, scope))
         return None if index is None else bytes(index)
 
@@ -738,11 +699,7 @@ class FactStore:
         return await self._backend.write_index(self._enter(subject, scope), index, version)
 
     async def moment(self, subject: MemorySubject, scope: MemoryScope) -> Moment:
-        """Return the present moment of a place; see `learn`.
-
-        Raises:
-            StorageError: The store could not be read.
-        """
+        """Return the present moment of a place; see `learn`."""
         return Moment(await self._backend.moment(self._enter(subject, scope)))
 
     async def learn(
@@ -799,9 +756,6 @@ class FactStore:
         """Return when a place with facts was last erased; None for never, or if that is unknown.
 
         An import skips what was recorded before.
-
-        Raises:
-            StorageError: The store could not be read.
         """
         return None
 
@@ -826,9 +780,6 @@ class FactStore:
         Args:
             places: All places of a recall.
             meaning: Whether it compares vectors, too.
-
-        Raises:
-            StorageError: The store failed.
         """
         return False
 
@@ -856,20 +807,13 @@ class FactStore:
 
         It finds what was saved before the call, and nothing that was forgotten before it. None if
         the index of a place could not be brought up to date: the recall then reads the places.
-
-        Raises:
-            StorageError: The store failed.
         """
         return None
 
     async def turn_candidates(
         self, places: Sequence[Place], question: SearchQuestion
     ) -> TurnCandidates | None:
-        """Return the messages that may answer a question; None if the recall is to read them.
-
-        Raises:
-            StorageError: The store failed.
-        """
+        """Return the messages that may answer a question; None if the recall is to read them."""
         return None
 
     async def shred(self) -> ShredReceipt:
@@ -884,7 +828,6 @@ class FactStore:
 
         Raises:
             ValueError: The keys of the store cannot be destroyed, or other keys open it too.
-            StorageError: The store failed.
         """
         raise ValueError(f"{type(self).__name__} has no keys that can be destroyed")
 

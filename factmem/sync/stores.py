@@ -140,7 +140,6 @@ class StoreSync(WrapsContext[S]):
 
         Raises:
             StoredFactError: A stored value does not fit the concept's `value_type`.
-            StorageError: The store could not be read.
             ValueError: `as_of` or `valid_at` is naive, or `valid_at` is no time.
         """
         return self._portal.call(
@@ -159,7 +158,6 @@ class StoreSync(WrapsContext[S]):
         """Return all facts that are current, or were at `as_of`, or held at `valid_at`.
 
         Raises:
-            StorageError: The store could not be read.
             ValueError: `as_of` or `valid_at` is naive, or `valid_at` is no time.
         """
         return self._portal.call(
@@ -180,21 +178,13 @@ class StoreSync(WrapsContext[S]):
     def load_by_description(
         self, description: str, subject: MemorySubject, scope: MemoryScope
     ) -> list[AnyFact]:
-        """Return the current facts that match a few words.
-
-        Raises:
-            StorageError: The store could not be read.
-        """
+        """Return the current facts that match a few words."""
         return self._portal.call(self._wrapped.load_by_description, description, subject, scope)
 
     def history(
         self, concept: Concept[Any, Any], subject: MemorySubject, scope: MemoryScope
     ) -> History:
-        """Return every save, confirmation and forget of a concept, oldest first.
-
-        Raises:
-            StorageError: The store could not be read.
-        """
+        """Return every save, confirmation and forget of a concept, oldest first."""
         return self._portal.call(self._wrapped.history, concept, subject, scope)
 
     def forget(
@@ -210,7 +200,6 @@ class StoreSync(WrapsContext[S]):
         Raises:
             ValueError: No condition was given (use `erase` to empty a place), `value` was given
                 without `concept`, or `older_than` is naive.
-            StorageError: The store failed.
         """
         return self._portal.call(
             lambda: self._wrapped.forget(subject, scope, purge=purge, **conditions)
@@ -219,11 +208,7 @@ class StoreSync(WrapsContext[S]):
     def erase(
         self, subject: MemorySubject, scope: MemoryScope, *, only_empty: bool = False
     ) -> ErasureReceipt:
-        """Remove a place with its whole history, physically, and return a receipt.
-
-        Raises:
-            StorageError: The store failed.
-        """
+        """Remove a place with its whole history, physically, and return a receipt."""
         return self._portal.call(self._wrapped.erase, subject, scope, only_empty=only_empty)
 
     def places(
@@ -237,16 +222,11 @@ class StoreSync(WrapsContext[S]):
         Raises:
             UnboundSubjectError: One of `subjects` is per entity and has no entity.
             TypeError: `subjects` or `scopes` is not a list of these.
-            StorageError: The store could not be read.
         """
         return self._portal.call(self._wrapped.places, subjects=subjects, scopes=scopes)
 
     def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
-        """Return the ledger of a place as plain JSON, oldest first, in the form of `replay`.
-
-        Raises:
-            StorageError: The store could not be read.
-        """
+        """Return the ledger of a place as plain JSON, oldest first, in the form of `replay`."""
         return self._portal.call(self._wrapped.entries, subject, scope)
 
     def replay(self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope) -> int:
@@ -254,7 +234,6 @@ class StoreSync(WrapsContext[S]):
 
         Raises:
             ValueError: An entry is invalid, or was recorded over ten minutes after this moment.
-            StorageError: The store failed.
         """
         return self._portal.call(self._wrapped.replay, entries, subject, scope)
 
@@ -263,7 +242,6 @@ class StoreSync(WrapsContext[S]):
 
         Raises:
             ValueError: An entry that it returned is invalid.
-            StorageError: The store failed.
         """
         return self._portal.call(self._wrapped.amend, change, subject, scope)
 
@@ -274,7 +252,6 @@ class StoreSync(WrapsContext[S]):
 
         Raises:
             ValueError: The entry that it returned is invalid.
-            StorageError: The store failed.
         """
         return self._portal.call(self._wrapped.amend_current, change, subject, scope)
 
@@ -283,16 +260,11 @@ class StoreSync(WrapsContext[S]):
 
         Raises:
             ValueError: An entry that it returned is invalid.
-            StorageError: The store failed.
         """
         return self._portal.call(self._wrapped.rewrite, edit, subject, scope)
 
     def concepts(self) -> list[ConceptDefinition]:
-        """Return what the store was told about each concept, by keyword; empty if nothing was told.
-
-        Raises:
-            StorageError: The store failed.
-        """
+        """Return what the store was told about each concept, by keyword; empty if nothing was told."""
         return self._portal.call(self._wrapped.concepts)
 
     def list_places(
@@ -309,7 +281,6 @@ class StoreSync(WrapsContext[S]):
             UnboundSubjectError: A subject is per entity and has no entity.
             TypeError: An argument is of the wrong type.
             ValueError: `limit` is less than 1.
-            StorageError: The store failed.
         """
         return self._portal.call(
             self._wrapped.list_places, subjects=subjects, scopes=scopes, after=after, limit=limit
@@ -330,11 +301,7 @@ class StoreSync(WrapsContext[S]):
     def turn_candidates(
         self, places: Sequence[Place], question: SearchQuestion
     ) -> TurnCandidates | None:
-        """Return the messages that may answer a question; None if the recall is to read them.
-
-        Raises:
-            StorageError: The store failed.
-        """
+        """Return the messages that may answer a question; None if the recall is to read them."""
         return self._portal.call(self._wrapped.turn_candidates, places, question)
 
     def shred(self) -> ShredReceipt:
@@ -342,6 +309,5 @@ class StoreSync(WrapsContext[S]):
 
         Raises:
             ValueError: The keys of the store cannot be destroyed, or other keys open it too.
-            StorageError: The store failed.
         """
         return self._portal.call(self._wrapped.shred)

@@ -27,9 +27,7 @@ class FourMethods(FactStore):
     """A provider with four methods as a store. What these cannot do raises `TypeError`.
 
     It can learn: facts are saved one by one, and retractions have no effect.
-
-    Args:
-        provider: The provider. Closing the store does not close it.
+    Closing the store does not close the provider.
     """
 
     def __init__(self, provider: AgentMemoryProvider) -> None:

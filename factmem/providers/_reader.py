@@ -31,10 +31,6 @@ class FactReader:
     """Reads the current facts of many places concurrently.
 
     If one read fails, the others are cancelled and its exception is raised.
-
-    Args:
-        provider: The provider; it needs only the four methods of `AgentMemoryProvider`.
-        concepts: The concepts whose value types the application knows.
     """
 
     def __init__(

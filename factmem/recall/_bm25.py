@@ -183,12 +183,7 @@ class PostingLists:
         return None if number is None else self._postings[number]
 
     def term(self, term: str, among: bytearray | None) -> Term:
-        """Return the documents of a term.
-
-        Args:
-            term: The term.
-            among: A mask of the slots to search; None searches all.
-        """
+        """Return the documents of a term, of all slots or of those in a mask."""
         postings = self._of(term)
         if postings is None:
             return NO_TERM

@@ -140,9 +140,6 @@ def date_words(moment: date) -> str:
 
     After the analysis by `lexical.analysis.words`, the Korean form also matches questions in
     Japanese and Chinese ("2023年5月"). Month names do not depend on the process's locale.
-
-    Args:
-        moment: A date, or a datetime in its own time zone.
     """
     return _day_words(moment.year, moment.month, moment.day)
 

@@ -86,11 +86,7 @@ class Vocabulary:
         return self._count
 
     def similar(self, word: Word) -> dict[str, float]:
-        """Return the terms that are similar to those of a word, the least similar first.
-
-        Args:
-            word: The terms of a word of a question.
-        """
+        """Return the terms that are similar to those of a word, the least similar first."""
         self._follow()
         found = self._similar.get(word)
         if found is None:

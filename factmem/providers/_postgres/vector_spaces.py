@@ -147,10 +147,7 @@ def written_vector(vector: Iterable[float]) -> str:
 class VectorSpaces:
     """The vectors of searched places. All methods block and are thread-safe.
 
-    Args:
-        places: The places of a store.
-        server: Its database.
-        search_from: The number of vectors from which on a space has its own index.
+    A space has its own index from `search_from` vectors on.
     """
 
     def __init__(self, places: StoredPlaces, server: PostgresDatabase, search_from: int) -> None:

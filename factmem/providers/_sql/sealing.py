@@ -165,9 +165,7 @@ class _CheckedLines(Sealer):
 class Sealing:
     """The form of a whole store; here nothing is secret. Keys are hashes, so that they have one length.
 
-    Args:
-        store: The id of the store, in hex.
-        has_checksums: Whether each line carries a checksum. A database server has its own.
+    A line has a checksum with `has_checksums`; a database server has its own.
     """
 
     generation: int = 0

@@ -104,11 +104,6 @@ class StoredPlaces:
     """The places of one store: a `Backend`, and what the other parts of a store need.
 
     The methods that are not asynchronous block, but `warm` and `has_extents`. All are thread-safe.
-
-    Args:
-        opening: Finds the store in its database.
-        clock: The clock of the store.
-        keep_history: How long older history is kept; None keeps it forever.
     """
 
     def __init__(

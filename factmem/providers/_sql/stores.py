@@ -77,12 +77,7 @@ def _nothing(session: Session, key: bytes, removed: Sequence[Entry] | None) -> N
 class Opening:
     """Finds a store, and creates it at the first write. Thread-safe.
 
-    Args:
-        name: The name of the store.
-        encryption: What wraps its key ring; None for a plain store.
-        database: The database.
-        must_exist: Whether a missing store is an error instead of an empty one.
-        sealed_as: The name in its key ring, if it is another one.
+    `sealed_as` is the name in its key ring, if that is another one.
     """
 
     def __init__(

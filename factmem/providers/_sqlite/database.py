@@ -106,12 +106,7 @@ class _Connections:
 
 
 class SqliteDatabase:
-    """The database of one folder, a `Database`. Thread-safe.
-
-    Args:
-        files: Its files.
-        busy_timeout: How many seconds a write waits for the lock of the store.
-    """
+    """The database of one folder, a `Database`. Thread-safe."""
 
     has_checksums = True
     has_one_store = True

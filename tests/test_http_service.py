@@ -95,7 +95,7 @@ def test_a_fact_is_saved_changed_and_forgotten_by_its_user(client: TestClient) -
     changed = client.patch(path, headers=condition, json={"value": "Busan"})
     assert (changed.status_code, changed.json()["values"]) == (200, ["Busan"])
     stale = client.patch(path, headers=condition, json={"value": "Jeju"})
-    assert (stale.status_code, stale.json()["title"]) == (412, "Somebody was faster")
+    assert (stale.status_code, stale.json()["title"]) == (412, "Changed meanwhile")
     assert client.delete(path, headers=condition).status_code == 412
     first = ALICE | {"If-None-Match": "*"}
     again = client.post(FACTS, headers=first, json={"concept": "home-city", "value": "Jeju"})

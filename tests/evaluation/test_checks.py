@@ -244,7 +244,7 @@ async def test_a_report_comes_back_from_json_and_is_compared() -> None:
     assert lines[:2] == [f"broken: new missed: {LIVES}", f"fixed: old found: {LIVES}"]
     fewer = await evaluate(memory, cases[:1])
     assert "different cases" in compared(before, fewer)[1][0]
-    with pytest.raises(ValueError, match="no report"):
+    with pytest.raises(ValueError, match="not a report"):
         EvalReport.from_json('{"cases": 3}')
 
 

@@ -4,7 +4,7 @@ An invalid item is rejected with a reason and does not affect the others. No rea
 model.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -22,14 +22,7 @@ from factmem._text.spelling import (
 )
 from factmem._text.stated_period import stated_period
 from factmem.detection._earlier import message_digests
-from factmem.detection._evidence import (
-    Sentence,
-    ends,
-    has_its_numbers,
-    is_quoted,
-    is_telling,
-    states,
-)
+from factmem.detection._evidence import Quoted, Sentence, ends, has_its_numbers, is_telling, states
 from factmem.detection._items import STATED, UNSTATED, Item, as_item
 from factmem.detection.report import DetectionRequest, Doubt, Refusal, RejectedItem, RejectionReason
 from factmem.models._values import Canonical, normalized
@@ -136,6 +129,7 @@ class Rules:
         """The digest of each message by its number."""
         self._names = " ".join(transcript.own_names)
         self._prose: dict[int, Prose] = {}
+        self._quoted: dict[int, Sequence[Quoted]] = {}
         self._model = model
 
     def read(self, position: int, raw: JsonValue) -> list[Candidate] | RejectedItem:
@@ -164,9 +158,11 @@ class Rules:
         for key, each in values.items():
             followed = self._doubts_to_follow(text_of(key), citation)
             is_instruction = concept.keyword in self.request.followed
-            found = at_all | (followed if is_instruction else set())
+            found = at_all | (followed if is_instruction else set[Doubt]())
+            if not is_instruction and self._is_quoted(citation, text_of(key)):
+                found.add(Doubt.QUOTATION)
             if not item.is_retraction:
-                found |= self._doubts_about(concept, text_of(key), item, citation)
+                found |= self._doubts_about(concept, key, item, citation)
             candidates.append(
                 Candidate(
                     position,
@@ -205,32 +201,40 @@ class Rules:
             found.add(Doubt.CUT)
         if citation.sentence.is_question():
             found.add(Doubt.QUESTION)
-        if is_quoted(self._transcript.text(number).plain, citation.span):
-            found.add(Doubt.QUOTATION)
         if self._transcript.spoken_by_another(number, citation.span[0]) is None:
             found.add(Doubt.SPEAKER)
         return found
 
     def _doubts_about(
-        self, concept: AnyConcept, value: str, item: Item, citation: _Citation
+        self, concept: AnyConcept, key: Canonical, item: Item, citation: _Citation
     ) -> set[Doubt]:
         """Return the doubts about one value."""
-        found, sentence = set[Doubt](), citation.sentence
+        found, sentence, value = set[Doubt](), citation.sentence, text_of(key)
         number, is_declared = citation.message.number, concept.keyword in self._declared
-        is_followed = concept.keyword in self.request.followed
-        if not is_followed and (concept.codec.is_plain_text or not is_declared):
+        if concept.keyword not in self.request.followed:
             before, said = self._transcript.before(number), citation.message.said_at.date()
             plain, (start, end) = self._transcript.text(number).plain, citation.span
             beside = plain[max(start - _BESIDE, 0) : end + _BESIDE]
             about = f"{_topic(concept)} {concept.description if is_declared else ''}"
-            if not states(value, sentence, said, beside=beside, before=before, about=about):
+            # A declared type may word what was said in another way: a choice, a date, a form.
+            is_worded = concept.codec.is_plain_text or not is_declared
+            if is_worded and not states(
+                value, sentence, said, beside=beside, before=before, about=about
+            ):
                 found.add(Doubt.VALUE)
-            if not has_its_numbers(value, sentence, f"{plain}\n{before}", said):
+            if not has_its_numbers(key, sentence, f"{plain}\n{before}", said):
                 found.add(Doubt.NUMBER)
         is_said = item.said_as == STATED and not citation.near_to
         if sentence.denies(value, concept.description, is_said=is_said):
             found.add(Doubt.NEGATION)
         return found
+
+    def _is_quoted(self, citation: _Citation, value: str) -> bool:
+        number = citation.message.number
+        plain = self._transcript.text(number).plain
+        if number not in self._quoted:
+            self._quoted[number] = Quoted.passages(plain)
+        return any(each.has(value, plain, citation.span) for each in self._quoted[number])
 
     def _doubts_to_follow(self, value: str, citation: _Citation) -> set[Doubt]:
         """Return the doubts about a value that a model would follow."""

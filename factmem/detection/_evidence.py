@@ -6,21 +6,24 @@ a verifying call.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date
 from itertools import chain
 from typing import NamedTuple
+
+from pydantic_core import from_json
 
 from factmem._text.spelling import (
     has_common_word,
     has_unspaced_script,
     is_english_or_german,
     stems,
+    text_of,
     word_count,
 )
 from factmem._text.spoken_time import dates_in, spoken_times
 from factmem._text.stated_period import NUMBER, numbers_in, readings
-from factmem.models._values import normalized
+from factmem.models._values import Canonical, normalized
 from factmem.prompt._transcript import FoldedText, has_negation
 
 _SENTENCE_END = re.compile(r"[.!?\u061f\u0964\n。]+(?=\s|$|[^\x00-\x7f])|[;\n]")
@@ -156,55 +159,115 @@ def states(
     return is_answer and is_asked and not is_denied and has_common_word(value, before)
 
 
-def has_its_numbers(value: str, sentence: Sentence, shown: str, said: date) -> bool:
+def has_its_numbers(key: Canonical, sentence: Sentence, shown: str, said: date) -> bool:
     """Return whether the numbers of a value follow from a sentence that has numbers, too.
 
     A number in words is not read, so a sentence without digits proves any number. Dates are left
     out: they are counted from the day of the message.
     """
-    dates, rest = dates_in(_FULL_HOUR.sub(r"\1", normalized("NFKC", value)))
+    next_words = *sentence.before.split()[-1:], *sentence.after.split()[:1]
+    written = numbers_in(sentence.quote) or numbers_in(" ".join(next_words))
+    known = written | numbers_in(sentence.text) | numbers_in(shown)
+    number = None if isinstance(key, str) else from_json(key)
+    if isinstance(number, int | float) and not isinstance(number, bool):
+        spoken = {float(each.first.year) for each in spoken_times(sentence.text, said)}
+        return not written or _follows(float(number), known | spoken, said)
+    dates, rest = dates_in(_FULL_HOUR.sub(r"\1", normalized("NFKC", text_of(key))))
     years = {float(each.year) for each in dates if each.year is not None}
     quoted_years = {each for each in numbers_in(sentence.quote) if 1900 <= each <= 2100}
     if years and quoted_years:
         return bool(years & quoted_years)
-    wanted = [readings(each) for each in NUMBER.findall(rest)]
-    written = numbers_in(sentence.quote)
+    wanted = [_in_units(rest.strip()) or readings(each) for each in NUMBER.findall(rest)]
     if dates or not wanted or not written:
         return True
-    known = written | numbers_in(sentence.text) | numbers_in(shown)
     return any(_follows(each, known, said) for each in chain.from_iterable(wanted))
 
 
 _MARKED = re.compile(
-    r"\"[^\"\n]{1,2000}\"|«[^»\n]{1,2000}»|「[^」\n]{1,2000}」|『[^』\n]{1,2000}』"
-    r"|(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w)){1,500}'(?!\w)"
-    r"|```.{1,5000}?```|`[^`\n]{1,500}`|(?m:^[ \t]{0,8}>[^\n]*)",
-    re.DOTALL,
+    r"\"[^\"\n]{1,2000}\"|[«»][^«»\n]{1,2000}[«»]|「[^」\n]{1,2000}」|『[^』\n]{1,2000}』"
+    r"|[\u2039\u203a][^\u2039\u203a\n]{1,2000}[\u2039\u203a]"
+    r"|(?<![\w'])'(?:[^'\n]|(?<=\w)'(?=\w)){1,500}'(?![\w'])"
 )
-"""Quoted passages: quotation marks, code and quoted lines of a reply."""
+"""Passages in quotation marks, or code in a line, whose marks are apostrophes in plain text."""
+_HEADER = r"^[^\W\d_][^\n:]{0,15}:[^\n]*\S[^\n]*\n"
+_PASTED = re.compile(
+    r"^[ \t]*(?:>|\|)[^\n]*$|^[^\n|]+\|[^\n|]+\|[^\n]*$|^\S[^\t\n]*\t[^\n]*$"
+    r"|(?P<code>'{3}|~{3}).{1,5000}?(?:(?P=code)|\Z)"
+    r"|<(?P<tag>\w{1,20})(?: [^<>\n]*)?>.{1,5000}?</(?P=tag)>"
+    r"|^[ \t]*-{3,}[^-\n]+-{3,}[ \t]*\n.*"
+    rf"|(?:{_HEADER}){{2}}(?:(?:{_HEADER})*[ \t]*\n|{_HEADER})(?P<mail>.*)",
+    re.DOTALL | re.MULTILINE,
+)
+"""Lines of a reply, rows of a table, blocks of code, tags, a forwarded mail, and the text behind
+two header lines and an empty one, or three header lines."""
 _TITLE_WORDS = 3
-"""Quotation marks around so few words enclose a name or a title."""
+"""Quotation marks around so few words can enclose a name or a title."""
 _TITLE_LETTERS = 12
 """The same in characters, for scripts without spaces."""
 
 
-def is_quoted(plain: str, span: tuple[int, int]) -> bool:
-    """Whether a quote is inside quotation marks, code or a quoted line, longer than a title."""
-    for found in _MARKED.finditer(plain):
-        inside = found.group().strip("\"'«»「」『』`> \n")
-        is_long = len(inside.split()) > _TITLE_WORDS or (
-            not inside.isascii() and len(inside) > _TITLE_LETTERS
-        )
-        if is_long and found.start() <= span[0] and span[1] <= found.end():
-            return True
-    return False
+class Quoted(NamedTuple):
+    """A passage of a message that may have the words of others."""
+
+    start: int
+    end: int
+    title: str | None
+    """Its folded words; None if it is pasted."""
+    is_long: bool = False
+    """Whether it has more words than most names and titles."""
+
+    @classmethod
+    def passages(cls, plain: str) -> "Sequence[Quoted]":
+        """Return the passages of a message."""
+        found = [
+            cls(*each.span("mail" if each["mail"] else 0), None) for each in _PASTED.finditer(plain)
+        ]
+        for each in _MARKED.finditer(plain):
+            words = each.group()[1:-1].strip()
+            is_long = len(words.split()) > _TITLE_WORDS or (
+                not words.isascii() and len(words) > _TITLE_LETTERS
+            )
+            found.append(cls(*each.span(), FoldedText(words).bare, is_long))
+        return found
+
+    def has(self, value: str, plain: str, span: tuple[int, int]) -> bool:
+        """Whether the value of a quote comes from this passage, and is not its name or title.
+
+        A passage whose words are all in the value is one; a long one only if the quote has more.
+        """
+        first, last = max(self.start, span[0]), min(self.end, span[1])
+        if first >= last:
+            return False
+        is_title = self.title is not None and self.title in FoldedText(value).bare
+        if (first, last) == span:
+            return self.is_long or not is_title
+        rest = f"{plain[span[0] : first]} {plain[last : span[1]]}"
+        is_inside = has_common_word(value, plain[first:last]) and not has_common_word(value, rest)
+        return is_inside and not is_title
+
+
+_DURATION = re.compile(r"P(?:(\d+)Y)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
+_SECONDS = (365 * 86_400, 86_400, 3_600, 60, 1)
+
+
+def _in_units(text: str) -> set[float]:
+    """Return a duration of a typed value in each unit: "P14D" is two weeks."""
+    parts = _DURATION.fullmatch(text)
+    total = (
+        sum(int(n or 0) * size for n, size in zip(parts.groups(), _SECONDS, strict=True))
+        if parts
+        else 0
+    )
+    return {total / size for size in (*_SECONDS, 7 * 86_400, 30 * 86_400)} if total else set()
 
 
 def _follows(number: float, known: Iterable[float], said: date) -> bool:
     """Whether a number is among known ones, or a multiple, an age, a year or an hour of one."""
     for each in known:
-        if number == each or (each and number / each in (10, 100, 1_000, 10_000, 1e6, 1e8, 1e9)):
+        if number == each or (each and number / each in (100, 1_000, 10_000, 1e6, 1e8, 1e9)):
             return True
+        if number % 1 and each in (round(number * 100, 6), round(number * 1_000, 6)):
+            return True  # a share of a percentage, metres of centimetres, kilograms of grams
         is_age = 1900 <= each <= 2100 and said.year - each - 1 <= number <= said.year - each
         is_year = 0 < each <= 120 and abs(said.year - each - number) <= 1
         if is_age or is_year or (1 <= each <= 11 and number == each + 12):

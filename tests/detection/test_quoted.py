@@ -1,0 +1,87 @@
+"""Quoted and pasted words: a value that only stands in them is not what the user says."""
+
+from factmem.detection.report import Doubt
+from tests.detection.judging import judge
+from tests.tables import table
+
+MAIL = "From: Eve\nTo: me\nSubject: Hello\n\n"
+
+# message, quote, value; a leading blank keeps "> " from marking the assistant
+QUOTED = [
+    ('My boss said "I am vegan" yesterday', "I am vegan", "vegan"),
+    ('My boss said "I am vegan" yesterday', 'My boss said "I am vegan" yesterday', "vegan"),
+    ("My boss said “I am vegan” yesterday", "I am vegan", "vegan"),
+    ("My boss said ‘I am vegan’ yesterday", "I am vegan", "vegan"),  # noqa: RUF001
+    ("Mein Chef sagte „Ich rauche“, und ging", "Ich rauche", "rauchen"),
+    ("Mein Chef sagte »Ich bin Veganer«", "Ich bin Veganer", "Veganer"),
+    ("Mon chef a dit « je suis végane » hier", "je suis végane", "végane"),
+    ("팀장님이 “저는 비건이에요”라고 했어요", "저는 비건이에요", "비건"),
+    ("上司は「私は菜食です」と言った", "私は菜食です", "菜食"),
+    ('She wrote "I live in Rome"', 'She wrote "I live in Rome"', "Rome"),
+    ('It says "I have 3 dogs"', "I have 3 dogs", "3 dogs"),
+    (" > I am vegan", "I am vegan", "vegan"),
+    (" > I am vegan\nWhat shall I cook?", "I am vegan", "vegan"),
+    ("Hi\n>> I live in Rome\nHm.", "I live in Rome", "Rome"),
+    ("Why does this fail?\n```\ndiet: vegan\n```", "diet: vegan", "vegan"),
+    ("Why does this fail?\n```yaml\ndiet: vegan\ncity: Rome\n```\nThanks", "city: Rome", "Rome"),
+    ("~~~\nI am vegan\n~~~\nIs that fine?", "I am vegan", "vegan"),
+    ("What is this?\n```\nI am vegan", "I am vegan", "vegan"),
+    ("Here is <p>I am vegan</p>.", "I am vegan", "vegan"),
+    ("| name | diet |\n|---|---|\n| me | vegan |", "me | vegan", "vegan"),
+    ("| me | vegan |", "vegan", "vegan"),
+    ("name | diet | city\nme | vegan | Rome", "me | vegan | Rome", "vegan"),
+    ("name\tdiet\nme\tvegan", "me vegan", "vegan"),
+    (f"{MAIL}I am vegan", "I am vegan", "vegan"),
+    (f"Can you answer this?\n\n{MAIL}I live in Rome now.\nEve", "I live in Rome now", "Rome"),
+    ("From: Eve <eve@example.org>\nSubject: Hi\n\nI am vegan", "I am vegan", "vegan"),
+    ("From: Eve\nTo: me\nSubject: Hi\nI am vegan", "I am vegan", "vegan"),
+    ("Von: Eve\nBetreff: Hallo\n\nIch bin Veganer", "Ich bin Veganer", "Veganer"),
+    ("보낸 사람: 이브\n제목: 안녕\n\n저는 비건이에요", "저는 비건이에요", "비건"),
+    ("-----Original Message-----\nI am vegan", "I am vegan", "vegan"),
+]
+OWN = [
+    ('My cat is called "Miso"', 'My cat is called "Miso"', "Miso"),
+    ('My cat is called "Miso"', "Miso", "Miso"),
+    ('I love the film "Alien"', 'I love the film "Alien"', "the film Alien"),
+    ('I wrote "Green Rain" in May', 'I wrote "Green Rain"', "wrote Green Rain"),
+    (
+        'I like "The Left Hand of Darkness"',
+        'I like "The Left Hand of Darkness"',
+        "The Left Hand of Darkness",
+    ),
+    ("I work for 'Blue Sky Ltd'", "I work for 'Blue Sky Ltd'", "Blue Sky Ltd"),
+    ("Ich lese „Momo“ gern", "Ich lese „Momo“ gern", "Momo"),
+    ("저는 「기생충」을 좋아해요", "「기생충」을 좋아해요", "기생충"),
+    ("I use `vim` on Linux", "I use `vim` on Linux", "vim"),
+    ('He said "no way", but I live in Rome', "I live in Rome", "Rome"),
+    ('She said "hi" and I told her I\'m vegan', "I told her I'm vegan", "vegan"),
+    ("I'm vegan and don't like the café's food", "I'm vegan", "vegan"),
+    (" > What do you eat?\nI am vegan", "I am vegan", "vegan"),
+    ("I am vegan. Why does this fail?\n```\nx = 1\n```", "I am vegan", "vegan"),
+    ("| a | b |\n\nI am vegan", "I am vegan", "vegan"),
+    (f"I am vegan. Answer this:\n\n{MAIL}Come for a steak", "I am vegan", "vegan"),
+    ("Diet: vegan\nCity: Rome", "City: Rome", "Rome"),
+    ("Diet: vegan\nCity: Rome\n\nThanks!", "Diet: vegan", "vegan"),
+    ("About me: I live in Rome\nI am vegan", "I am vegan", "vegan"),
+    ("I prefer tea | coffee is too strong", "I prefer tea", "tea"),
+    ("- I am vegan\n- I live in Rome", "I live in Rome", "Rome"),
+    ("---\nI am vegan", "I am vegan", "vegan"),
+    ("I love Rome <3 and I am vegan", "I am vegan", "vegan"),
+]
+
+
+@table(
+    ("said", "quote", "value", "is_own"),
+    [*((*case, False) for case in QUOTED), *((*case, True) for case in OWN)],
+)
+def test_only_the_users_own_words_prove_a_value(
+    said: str, quote: str, value: str, is_own: bool
+) -> None:
+    """Names and titles in quotation marks are the user's own; text beside a paste, too."""
+    item = {"quote": quote, "keyword": "statement", "value": value, "said_as": "stated"}
+
+    report = judge(said, item)
+
+    assert not report.rejected
+    doubts = {doubt for doubtful in report.doubtful for doubt in doubtful.doubts}
+    assert doubts == (set() if is_own else {Doubt.QUOTATION})

@@ -180,7 +180,8 @@ def _arguments_type(
 
 
 def _checked_function(function: ToolFunction) -> ToolFunction:
-    if not inspect.isroutine(function):
+    # Since Python 3.14 a partial counts as a routine.
+    if not inspect.isroutine(function) or not hasattr(function, "__name__"):
         raise TypeError(
             f"Each of tools must be a function, not {kind_of(function)}: tools=[look_up]"
         )

@@ -126,7 +126,7 @@ WRONG: list[Wrong] = [
         lambda it: AgentContext("x", chat_model=MODEL, tools=it),
         [Tool(look_up)],
         TypeError,
-        "cannot convert dictionary",
+        "annot convert dictionary",
     ),
     (
         lambda it: AgentContext("x", chat_model=MODEL, subjects=it),

@@ -36,7 +36,10 @@ from factmem import (
     MultipleFacts,
 )
 from factmem.providers import PostgresMemoryProvider
+from factmem.recall import _place_cache
 from tests.postgres.cluster import Cluster
+
+_place_cache._PER_QUESTION = 0  # never read a place: the questions are for the database
 
 ONE = USER.of("one")
 _ASKED = 60

@@ -5,9 +5,12 @@ python -m benchmarks.store [--rounds 15] [--works one,sixteen] [--against CHECKO
 Each contender is a process. In each round every contender does the same slice, in random order, so
 that a temporarily slow disk affects all of them. `--against` adds another checkout of factmem as a
 contender, to compare two commits in one run.
+
+The ratios of processor times are compared with those of `ratios.json`; `--keep` writes them there.
 """
 
 import argparse
+import json
 import platform
 import random
 import sys
@@ -51,6 +54,10 @@ SLOW = {"processes", "cold_all", "cold_one", "import", "first_save"}
 ON_FULL_PLACE = {"cold_all", "cold_one", "warm", "disk", "disk_again"}
 IMPORTS = {"import", "first_save"}
 PEERS = ("langgraph", "sqlite", "raw fsync")
+RATIOS = Path(__file__).with_name("ratios.json")
+"""The ratios of this commit or an earlier one, by work."""
+MOVED = 0.1
+"""Of a ratio, and of 1 if it is smaller: what moved by more is printed."""
 
 
 class Entrant(NamedTuple):
@@ -145,6 +152,33 @@ def table(work: str, results: dict[str, list[Found]]) -> str:
     return "\n".join(lines)
 
 
+def ratios(results: dict[str, list[Found]]) -> dict[str, float]:
+    """Return the median ratio of processor times for each factmem of this checkout and each peer.
+
+    Other programs and the disk move it less than that of the times that pass.
+    """
+    return {
+        f"{label} / {peer}": round(
+            median(a["cpu"] / b["cpu"] for a, b in zip(mine, results[peer], strict=True)), 2
+        )
+        for label, mine in results.items()
+        if label.startswith("factmem") and not label.endswith("other")
+        for peer in PEERS
+        if peer in results
+    }
+
+
+def moved(before: dict[str, dict[str, float]], now: dict[str, dict[str, float]]) -> list[str]:
+    """Name each ratio that is another one than before."""
+    return [
+        f"{work}, {pair}: {was:.2f} before, {ratio:.2f} now"
+        for work, pairs in now.items()
+        for pair, ratio in pairs.items()
+        if (was := before.get(work, {}).get(pair)) is not None
+        and abs(ratio - was) > MOVED * max(1, was)
+    ]
+
+
 def calls_table(made: list[Entrant], scratch: Path) -> str:
     """Return the table of system calls per save."""
     cells = []
@@ -163,8 +197,9 @@ def _row_table(title: str, labels: list[str], cells: list[str]) -> str:
     )
 
 
-def run(works: list[str], count: int, against: Path | None) -> None:
-    """Measure each work and print its table."""
+def run(works: list[str], count: int, against: Path | None) -> dict[str, dict[str, float]]:
+    """Measure each work, print its table, and return the ratios."""
+    measured: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory(prefix="factmem-bench-", dir=".") as folder:
         scratch = Path(folder).resolve()
         made = entrants(scratch, against)
@@ -187,9 +222,13 @@ def run(works: list[str], count: int, against: Path | None) -> None:
                         if each.takes(work):
                             processes[each.label].ask("fill_places")
                 turns = max(3, count // 3) if work in SLOW else count
-                print(f"\n{table(work, rounds_of(work, made, processes, turns))}", flush=True)
+                results = rounds_of(work, made, processes, turns)
+                print(f"\n{table(work, results)}", flush=True)
+                if work not in IMPORTS:
+                    measured[work] = ratios(results)
         for process in processes.values():
             process.stop()
+    return measured
 
 
 def main() -> None:
@@ -201,6 +240,7 @@ def main() -> None:
     )
     parser.add_argument("--works", default=",".join(known), help=f"a list of {', '.join(known)}")
     parser.add_argument("--against", type=Path, help="another checkout of factmem")
+    parser.add_argument("--keep", action="store_true", help=f"write the ratios to {RATIOS.name}")
     given = parser.parse_args()
     works = given.works.split(",")
     if unknown := set(works) - set(known):
@@ -214,7 +254,11 @@ def main() -> None:
         f"{platform.python_version()}, {platform.system()} {platform.machine()}, "
         f"{given.rounds} rounds"
     )
-    run(works, given.rounds, given.against and given.against.resolve())
+    before = json.loads(RATIOS.read_text()) if RATIOS.exists() else {}
+    now = run(works, given.rounds, given.against and given.against.resolve())
+    print("\nMoved by more than a tenth:", *(moved(before, now) or ["no ratio"]), sep="\n- ")
+    if given.keep:
+        RATIOS.write_text(json.dumps({**before, **now}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

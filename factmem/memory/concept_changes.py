@@ -367,8 +367,10 @@ class KeywordMerge:
     def _made(self, result: Any) -> dict[Canonical, StoredFact]:
         """Return the values that the function of the application returned."""
         concept, now = self._concept, moment(self._now)
-        facts: list[AnyFact] = [SingleFact(concept, result, timestamp=now)]
-        if concept.fact_type is FactType.MULTIPLE:
+        facts: list[AnyFact]
+        if concept.fact_type is FactType.SINGLE:
+            facts = [SingleFact(concept, result, timestamp=now)]
+        else:
             facts = [MultipleFacts(concept, [each], timestamp=now) for each in result]
         made: list[Any] = [stored(each) for each in facts]
         return {

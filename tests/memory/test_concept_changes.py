@@ -137,6 +137,20 @@ async def test_a_function_decides(store: FactStore, memory: AgentMemory) -> None
     assert await values(store, BOB) == {"city": ["Jeju"]}
 
 
+async def test_a_function_decides_about_many_values(store: FactStore, memory: AgentMemory) -> None:
+    """It returns all that the place keeps; each becomes a value of its own."""
+    await store.save(MultipleFacts(ANIMALS, ["Rex", "Ant"]), ALICE, AGENT)
+    await store.save(MultipleFacts(PETS, ["Miso"]), ALICE, AGENT)
+
+    report = await memory.contents.rename(
+        "animals", PETS, if_both=lambda old, new: [*new, old[0], "Tom"]
+    )
+
+    assert report.refused == []
+    kept = await values(store, ALICE)
+    assert {name: sorted(found) for name, found in kept.items()} == {"pets": ["Miso", "Rex", "Tom"]}
+
+
 async def test_what_was_saved_during_a_conversion_is_not_converted(
     store: FactStore, memory: AgentMemory
 ) -> None:

@@ -76,7 +76,7 @@ class Paths:
         """Return the memory of one path."""
         return self._view if path == "/" else self._view.view(scopes=[self.scope(path)])
 
-    async def below(self, path: str, readers: Sequence[str | None] | None = None) -> AgentMemory:
+    async def below(self, path: str, readers: Sequence[str] | None = None) -> AgentMemory:
         """Return the memory of a path and of all paths below.
 
         Args:
@@ -389,17 +389,15 @@ class FactmemMemory(Memory):
         if not query.strip():
             return []
         self.drain_writes()
-        path, readers = (
-            join_scope_paths(self.root_scope, scope),
-            None if include_private else [source],
-        )
+        path = join_scope_paths(self.root_scope, scope)
+        readers = [source] if source else []  # a private note without a source is for nobody
         asked: dict[str, Any] = {"query": query, "limit": limit, "source_type": _TYPE}
         self._emit(MemoryQueryStartedEvent(**asked))
         begun = time.perf_counter()
 
         async def found() -> list[MemoryMatch]:
             try:
-                view = await self._paths.below(path, readers)
+                view = await self._paths.below(path, None if include_private else readers)
                 return await self._found(view, query, categories, limit, source)
             except Exception as exc:
                 self._emit(MemoryQueryFailedEvent(**asked, error=type(exc).__name__))

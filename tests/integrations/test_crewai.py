@@ -384,6 +384,9 @@ def test_a_private_note_is_for_its_source() -> None:
     assert "The door code is 12" not in contents(mine.recall("door code", source="other"))
     assert "The door code is 12" in contents(mine.recall("door code", source="guard"))
     assert "The door code is 12" in contents(mine.recall("door code", include_private=True))
+    mine.remember("The spare key is red", private=True)
+    assert "The spare key is red" not in contents(mine.recall("spare key"))
+    assert "The spare key is red" in contents(mine.recall("spare key", include_private=True))
     assert mine.list_records()[0].private
     assert mine.list_scopes() == []
 

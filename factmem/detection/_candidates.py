@@ -373,6 +373,9 @@ class Rules:
             span = self._transcript.part_span(message.number, given) or near_span(text, given)
         if near_to and any(added_words(text_of(key), near_to, text.plain) for key in values):
             span = None  # what the quote adds is the value
+        words = FoldedText(given).bare
+        if span is None and words and words in text.bare:
+            raise Refusal(RejectionReason.WEAK_QUOTE, "its quote is too short")
         if span is None:
             has_none = f"message {message.number} does not have its quote"
             detail = has_none if given.strip() else "it has no quote"

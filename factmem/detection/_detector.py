@@ -22,7 +22,7 @@ from factmem.llm.base import ChatModel, Message
 from factmem.models.actors import acting_unless_named
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity, Place
-from factmem.prompt._transcript import SaidMessage
+from factmem.prompt._transcript import SaidMessage, Transcript
 from factmem.providers._reader import FactReader
 from factmem.providers.results import Learned, Moment, RetractedFact
 from factmem.providers.store import FactStore, is_complete
@@ -84,7 +84,7 @@ class FactDetector:
         transcript = request.transcript.of_entities(entities, subjects=subjects)
         request = replace(request, transcript=transcript)
         if not request.transcript:
-            return DetectionReport(is_dry_run=request.dry_run, others=transcript.others)
+            return _about(transcript, DetectionReport(is_dry_run=request.dry_run))
         unread = [each for each in request.places if each.identity not in request.moments]
         moments = {**request.moments, **await self.moments(unread)}
         found = await self._known(request)
@@ -117,9 +117,8 @@ class FactDetector:
             await self._write(report, moments)
         report.confirmed.extend(verdict.repeated)
         report.proposed.extend(verdict.pasted)
-        return replace(
-            report, usage=answers.usage, is_dry_run=request.dry_run, others=transcript.others
-        )
+        report = replace(report, usage=answers.usage, is_dry_run=request.dry_run)
+        return _about(transcript, report)
 
     async def _earlier(
         self, request: DetectionRequest, answers: _Answers
@@ -213,6 +212,11 @@ class FactDetector:
                     since=moments.get(identity),
                 )
             _settle(report, place, learned)
+
+
+def _about(transcript: Transcript, report: DetectionReport) -> DetectionReport:
+    """Return a report that names the speakers and roles whose messages did not count."""
+    return replace(report, others=transcript.others, unknown_roles=transcript.unknown_roles)
 
 
 def _settle(report: DetectionReport, place: Place, learned: Learned) -> None:

@@ -196,6 +196,9 @@ class DetectionReport(Displayed):
     others: tuple[str, ...] = ()
     """The names in the chat whose words did not count: they are no subject's. If they should be,
     say whose they are: `Detection(speaker={"Sam Lee": "u1"})`."""
+    unknown_roles: tuple[str, ...] = ()
+    """Roles whose messages were not read; known are user, assistant, tool, function, system and
+    developer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

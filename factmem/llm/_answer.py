@@ -330,7 +330,7 @@ class AnswerType(Generic[T]):
         is_annotated = get_origin(output_type) is Annotated
         named = get_args(output_type)[0] if is_annotated else output_type
         name = getattr(named, "__name__", None)
-        self._label = repr(name) if name else "the requested type"
+        self._label = repr(name.lstrip("_")) if name else "the requested type"
         try:
             self._adapter: TypeAdapter[T] = TypeAdapter(output_type)
             schema: dict[str, JsonValue] = self._adapter.json_schema()
@@ -371,7 +371,7 @@ class AnswerType(Generic[T]):
         if problem is not None:
             return problem
         details = "- The answer has none of the keys that the schema names."
-        return Problem(f"the answer does not fit {self._label}: no key of it", details)
+        return Problem("the answer has none of the expected keys", details)
 
     def _among(self, values: list[JsonValue]) -> Reading[T] | Problem:
         """Return the one of several JSON values that fits the type; a `Problem` if several fit.

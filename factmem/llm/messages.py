@@ -34,7 +34,8 @@ Messages = TypeVar("Messages", bound=Iterable[Mapping[str, object]])
 """A whole history, of the application's own type."""
 
 _Found: TypeAlias = list[int]
-_INSTRUCTIONS = frozenset({"system", "developer"})
+INSTRUCTIONS = frozenset({"system", "developer"})
+"""The roles of the application's own instructions."""
 _RESULTS = frozenset({"tool", "function"})
 _FUNCTION = "the last function call"
 _TIMES = ("timestamp", "created_at")
@@ -99,7 +100,7 @@ def content_text(message: Mapping[str, object]) -> str:
 def is_instruction(message: Mapping[str, object]) -> bool:
     """Return whether a message has the role system or developer."""
     _check(message)
-    return message.get("role") in _INSTRUCTIONS
+    return message.get("role") in INSTRUCTIONS
 
 
 def is_result(message: Mapping[str, object]) -> bool:

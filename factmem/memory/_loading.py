@@ -202,7 +202,8 @@ async def look_elsewhere(parts: MemoryParts) -> None:
         if await store.list_places(subjects=own, scopes=scopes, limit=1):
             return
         places = await store.list_places(limit=_MOST_LOOKED_AT)
-        found = sorted({f"{each.subject.name} in {each.scope}" for each in places})
+        facts = [each for each in places if each.scope not in settings.aside]
+        found = sorted({f"{each.subject.name} in {each.scope}" for each in facts})
         if found:
             settings.elsewhere = ", ".join(found[:3]) + (", ..." if len(found) > 3 else "")
             _log.warning(

@@ -32,7 +32,7 @@ from factmem.llm.base import ChatModel, ChatResponse, Extraction, Message, ToolD
 from factmem.memory._selection import PlaceSelection
 from factmem.models._definition_changes import compared
 from factmem.models.facts import Concept, ConceptDefinition, concepts_by_keyword
-from factmem.models.places import Boundary, MemorySubject
+from factmem.models.places import Boundary, MemoryScope, MemorySubject
 from factmem.models.profile import Concepts
 from factmem.models.when import TimeProvider
 from factmem.prompt.memory_message import MemoryMessage, MessageForm
@@ -110,6 +110,8 @@ class MemorySettings:
         self.indexes: IndexCache = IndexCache()
         self.is_looked = False
         """Whether a first empty load has looked for facts in other places of the store."""
+        self.aside: set[MemoryScope] = set()
+        """The scopes of documents, which such a load does not name."""
         self.elsewhere = ""
         """The subjects and scopes that have facts, if none of the memory's has any."""
         self.told: set[str] = set()

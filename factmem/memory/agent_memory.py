@@ -363,9 +363,9 @@ class AgentMemory:
         """
         from factmem.memory.documents import MemoryDocuments
 
-        return MemoryDocuments(
-            fact_store(self._parts.provider), self._parts.selection.aside(scope, subject)
-        )
+        place = self._parts.selection.aside(scope, subject)
+        self._parts.settings.aside.add(place.scope)
+        return MemoryDocuments(fact_store(self._parts.provider), place)
 
     def conversation(
         self,

@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 from factmem._arguments import expect, expect_function, expect_within
 from factmem.detection.report import Detection, DetectionReport
 from factmem.errors import (
+    ExtractionError,
     FactmemError,
     InputError,
     InputTypeError,
@@ -383,5 +384,10 @@ def _raise(failure: Exception) -> None:
 
 
 def _log_failure(failure: Exception) -> None:
-    # Only the class: messages of other libraries may quote requests.
-    _log.error("The memory failed, the run continues: %s", type(failure).__name__)
+    # Of a cause only the class: messages of other libraries may quote requests.
+    cause = failure.__cause__
+    reason = f"{failure}" if isinstance(failure, ExtractionError) else ""
+    if cause is not None:
+        reason = type(cause).__name__
+    name = type(failure).__name__
+    _log.error("The memory failed, the run continues: %s", f"{name}: {reason}" if reason else name)

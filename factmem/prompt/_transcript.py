@@ -18,7 +18,13 @@ from itertools import repeat
 from typing import NamedTuple
 
 from factmem._arguments import expect, expect_all, expect_member
-from factmem.llm.messages import OWN_MESSAGES, checked_messages, content_text, message_time
+from factmem.llm.messages import (
+    INSTRUCTIONS,
+    OWN_MESSAGES,
+    checked_messages,
+    content_text,
+    message_time,
+)
 from factmem.models._values import case_folded, normalized
 from factmem.models.facts import SourceKind
 from factmem.models.when import system_clock, utc
@@ -234,6 +240,7 @@ class Transcript:
         self._earlier: set[int] = set()
         self._folded: dict[int, FoldedText] = {}
         shown: list[SaidMessage] = []
+        odd: dict[str, None] = {}
         for index, message in enumerate(messages):
             text = _own_words(message)
             if message.get("name") in OWN_MESSAGES:
@@ -242,7 +249,9 @@ class Transcript:
             self._numbers.append(number)
             if index < since:
                 self._earlier.add(number)
-            kind = _kind(message)
+            kind, role = _kind(message), message.get("role")
+            if isinstance(role, str) and role not in _KINDS and role not in INSTRUCTIONS:
+                odd[role[:40]] = None
             is_shown = kind in trusted or kind is SourceKind.ASSISTANT
             if kind is None or not is_shown or not text.strip():
                 continue
@@ -263,6 +272,8 @@ class Transcript:
         first = len(self._earlier) - _CONTEXT
         if first > 0:
             shown = [each for each in shown if each.number >= self._numbers[first]]
+        self.unknown_roles: tuple[str, ...] = tuple(odd)
+        """The roles that no message should have; such messages are not shown."""
         self._set_messages(shown)
         self._speaker = speaker
         self.own_names: set[str] = set()
@@ -286,9 +297,9 @@ class Transcript:
     ) -> "Transcript":
         """Return a transcript in which only the words of these entities may be cited.
 
-        A user is an entity by the `name` of the messages, or by `speaker`. If the names of several
-        users are none of these entities, nobody's messages may be cited. A single name is the
-        user's, whatever it is.
+        A user is an entity by the `name` of the messages, or by `speaker`. If no name is one of
+        these entities, nobody's messages may be cited. A single name may be another form of the
+        entity: many hosts name the user of a chat of two (see `_can_be`).
 
         Args:
             entities: The users whom facts are saved for.
@@ -299,10 +310,11 @@ class Transcript:
         own: set[str | None] = {name for name in names if self._is_own(name, wanted)}
         has_unnamed = None in _user_names(self.messages)
         is_one = self._speaker is None and len(names) == 1 and not has_unnamed
+        known = {_name_key(each) for each in (*subjects, "user")}
+        if is_one and wanted and known.isdisjoint(map(_name_key, names)):
+            is_one = any(_can_be(name, each) for name in names for each in wanted)
         limited = copy(self)
-        limited.own_names = wanted | {
-            _name_key(each) for each in (*filter(None, own), *subjects, "user")
-        }
+        limited.own_names = wanted | known | {_name_key(each) for each in filter(None, own)}
         limited._labels = None
         if not names or is_one:
             limited.own_names |= {_name_key(name) for name in names}
@@ -542,6 +554,22 @@ def _own_words(message: Mapping[str, object]) -> str:
 
 def _user_names(messages: Iterable[SaidMessage]) -> set[str | None]:
     return {each.name for each in messages if each.role == SourceKind.USER}
+
+
+def _can_be(name: str, entity: str) -> bool:
+    """Whether the only name of a chat may be an entity's: both have a word ("Alice Lee", "alice").
+
+    An id with digits says nothing about a name without any.
+    """
+    key = _name_key(name)
+    digits, given = set(re.findall(r"\d+", entity)), set(re.findall(r"\d+", key))
+    if digits:
+        return given <= digits
+    words, others = (
+        {word for word in re.findall(r"[^\W_]+", each) if len(word.encode()) >= 3}
+        for each in (key, entity)
+    )
+    return any(word in entity for word in words) or any(word in key for word in others)
 
 
 def _name_key(name: str) -> str:

@@ -233,7 +233,7 @@ CASES = [
          R.UNKNOWN_MESSAGE),
     case("an unknown message and an invented quote", [other(message=99, quote="I am 99 years")],
          [], R.UNKNOWN_MESSAGE),
-    case("a quote of one letter", [other(quote="I")], [], R.QUOTE_NOT_FOUND),
+    case("a quote of one letter", [other(quote="I")], [], R.WEAK_QUOTE),
     case("a quote with other spaces and case", [other(quote=" i AM\t36  years")], [AGE_36]),
     case("a quote with straight marks", [tool("Kotlin", quote='use "kotlin"-and')], ["tools=Kotlin"]),
     case("a Korean quote without its line break", [other(message=2, quote="서울에 살고있어요")], [AGE_36]),

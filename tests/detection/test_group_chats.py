@@ -101,9 +101,51 @@ async def test_a_name_in_the_text_is_its_speaker(text: str, expected: list[str])
     assert (await learnt([user(text)], "Alex"))[1] == expected
 
 
-async def test_a_single_name_is_the_users() -> None:
-    """Many hosts name the user of a chat of two."""
-    assert (await learnt(named("Alex"), "u1"))[1] == ["Oslo"]
+SINGLE = [
+    ("Alex", "u1", True),
+    ("Alice Kim", "alice", True),
+    ("alice", "Alice ", True),
+    ("Alice Kim", "alice.kim@example.org", True),
+    ("Alice", "8f3a-11", True),
+    ("김민수", "민수", True),
+    ("user_7", "7", True),
+    ("user", "alice", True),
+    ("bob", "alice", False),
+    ("Bob", "alice@example.org", False),
+    ("Bob Lee", "alice", False),
+    ("민수", "지훈", False),
+    ("u2", "u1", False),
+    ("user_42", "alice", False),
+]
+
+
+@table(("name", "entity", "is_user"), SINGLE)
+async def test_a_single_name_is_the_users_if_it_can_be(
+    name: str, entity: str, is_user: bool
+) -> None:
+    """Many hosts name the user of a chat of two; another user's chat teaches nothing."""
+    report, values = await learnt(named(name), entity)
+
+    assert values == (["Oslo"] if is_user else [])
+    assert report.others == (() if is_user else (name,))
+
+
+@table("chat", [named("bob"), [*named("bob"), *named("bob")]])
+async def test_a_single_name_is_mapped(chat: Chat) -> None:
+    report, values = await learnt(chat, "alice", speaker={"Bob": "alice"})
+
+    assert (set(values), report.others) == ({"Oslo"}, ())
+
+
+@table(("role", "is_known"), [("x", False), ("User", False), ("human", False), ("system", True)])
+async def test_unknown_roles_are_reported(role: str, is_known: bool) -> None:
+    """A misspelt role must not look like a chat without facts."""
+    strange = {"role": role, "content": "I live in Rome"}
+    report, values = await learnt([strange], "alice")
+    mixed, learnt_values = await learnt([user("I live in Oslo"), strange], "alice")
+
+    assert (values, learnt_values) == ([], ["Oslo"])
+    assert report.unknown_roles == mixed.unknown_roles == (() if is_known else (role,))
 
 
 async def test_messages_without_a_name_are_the_users_beside_a_guest() -> None:

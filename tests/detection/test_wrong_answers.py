@@ -26,11 +26,13 @@ RETRACT = {"action": "retract"}
 CASES: Sequence[Case] = [
     # Quotes that do not prove the item
     wrong("one short word", "I work here and I like it", "work", "job", "surgeon", "weak quote"),
-    wrong("a pronoun", "My son is six, he sings", "he", "age", "six", "quote not found"),
+    wrong("a pronoun", "My son is six, he sings", "he", "age", "six", "weak quote"),
     wrong("a yes", ["> Are you vegan?", "Yes, of course!"], "Yes", "diet", "vegan", "weak quote",
           message=1),
-    wrong("one Korean syllable", "네, 저는 서울에 가고 싶어요", "네", "home", "부산", "quote not found"),
-    wrong("a Korean word of one syllable", "저는 집 근처에서 일해요", "집", "job", "의사", "quote not found"),
+    wrong("one Korean syllable", "네, 저는 서울에 가고 싶어요", "네", "home", "부산", "weak quote"),
+    wrong("a Korean word of one syllable", "저는 집 근처에서 일해요", "집", "job", "의사", "weak quote"),
+    wrong("two letters", "I am here", "am", "job", "surgeon", "weak quote"),
+    wrong("two letters of another message", "I work here", "am", "job", "surgeon", "quote not found"),
     wrong("punctuation alone", "I like it ...", "...", "hobby", "chess", "quote not found"),
     wrong("an ellipsis sign alone", "I like it … a lot", "…", "hobby", "chess", "quote not found"),
     wrong("an emoji alone", "So happy 🎉", "🎉", "event", "a birthday", "quote not found"),

@@ -187,6 +187,27 @@ async def test_a_failing_model_does_not_stop_a_run(caplog: pytest.LogCaptureFixt
     assert "quota" not in caplog.text
 
 
+async def test_the_log_has_the_reason_of_an_unusable_answer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Without the answer, and without names of private classes."""
+    memory = await vim_memory('{"secret": "x"}', '{"secret": "x"}')
+
+    assert await runs_of(memory, auto_detect=True).learn(Context("alice"), CHAT) is None
+    assert "ExtractionError: Asked twice, and the answer has none of the expected" in caplog.text
+    assert "secret" not in caplog.text
+
+
+async def test_the_log_has_the_type_of_the_cause(caplog: pytest.LogCaptureFixture) -> None:
+    error = ChatModelError("quota of alice")
+    error.__cause__ = TimeoutError("for alice")
+    memory = await vim_memory(error)
+
+    assert await runs_of(memory, auto_detect=True).learn(Context("alice"), CHAT) is None
+    assert "ChatModelError: TimeoutError" in caplog.text
+    assert "alice" not in caplog.text
+
+
 @pytest.mark.parametrize("user", [None, lambda context: None], ids=["none", "function"])
 async def test_an_unbound_user_raises_first(user: Any) -> None:
     memory = await vim_memory()

@@ -12,6 +12,7 @@ from factmem import (
     FactType,
     InMemoryProvider,
     LocalFileMemoryProvider,
+    MemoryScope,
     MemoryScopesProfile,
     MemorySubject,
     Profile,
@@ -124,6 +125,15 @@ async def test_another_subject_is_another_place(caplog: pytest.LogCaptureFixture
     customer = MemorySubject("customer", "The customer", 1, per_entity=True)
     assert await memory_on(store, subject=customer).value(CITY) is None
     assert "has some of user in product/app" in caplog.text
+
+
+async def test_documents_are_no_facts_elsewhere(caplog: pytest.LogCaptureFixture) -> None:
+    """A memory that has only notes is not in the wrong place."""
+    memory = memory_on(InMemoryProvider())
+    await memory.documents(MemoryScope.Feature("notes")).write("/a.md", "Be brief.")
+
+    assert list(await memory.current()) == []
+    assert caplog.text == ""
 
 
 async def test_a_new_user_is_no_mistake(caplog: pytest.LogCaptureFixture) -> None:

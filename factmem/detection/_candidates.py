@@ -22,7 +22,7 @@ from factmem._text.spelling import (
 )
 from factmem._text.stated_period import stated_period
 from factmem.detection._earlier import message_digests
-from factmem.detection._evidence import Quoted, Sentence, ends, has_its_numbers, is_telling, states
+from factmem.detection._evidence import Sentence, ends, has_its_numbers, is_telling, states
 from factmem.detection._items import STATED, UNSTATED, Item, as_item
 from factmem.detection.report import DetectionRequest, Doubt, Refusal, RejectedItem, RejectionReason
 from factmem.models._values import Canonical, normalized
@@ -30,6 +30,7 @@ from factmem.models.facts import MAX_BEFORE, AnyConcept, Concept, FactSource, Fa
 from factmem.models.places import MemoryScopeType, Place
 from factmem.models.when import When
 from factmem.prompt._near_quotes import near_span
+from factmem.prompt._quoted import Quotation
 from factmem.prompt._transcript import FoldedText, SaidMessage, find_quote
 
 MAX_DESCRIPTION = 300
@@ -129,7 +130,7 @@ class Rules:
         """The digest of each message by its number."""
         self._names = " ".join(transcript.own_names)
         self._prose: dict[int, Prose] = {}
-        self._quoted: dict[int, Sequence[Quoted]] = {}
+        self._quoted: dict[int, Sequence[Quotation]] = {}
         self._model = model
 
     def read(self, position: int, raw: JsonValue) -> list[Candidate] | RejectedItem:
@@ -233,7 +234,7 @@ class Rules:
         number = citation.message.number
         plain = self._transcript.text(number).plain
         if number not in self._quoted:
-            self._quoted[number] = Quoted.passages(plain)
+            self._quoted[number] = Quotation.passages(plain)
         return any(each.has(value, plain, citation.span) for each in self._quoted[number])
 
     def _doubts_to_follow(self, value: str, citation: _Citation) -> set[Doubt]:

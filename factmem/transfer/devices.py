@@ -6,9 +6,10 @@ Each device writes files of its own into the folder, encrypted bundles, and read
 others. Copies of a place converge whatever the order in which their entries arrive (`_merging`), so
 the folder needs no locks, no order and no server: a file may come late, twice or never.
 
-A device publishes entries that no device has written to the folder yet. If something that it has published is
-gone from its store (a purge, an erasure, a compaction), or its files are not as it left them, it
-writes all it has as new files and removes the old ones: so removed values leave the folder.
+A device publishes entries that no device has written to the folder yet. If something that it has
+published is gone from its store (a purge, an erasure, a compaction), or its files are not as it
+left them, it writes all it has as new files and removes the old ones: so removed values leave the
+folder.
 
 What a device knows of the folder is in `state`, and is written after its files. It may be lost or
 old: then files are read again, or written again, and nothing else happens.

@@ -334,3 +334,29 @@ async def test_a_failed_read_is_not_damage(root: Path, monkeypatch: pytest.Monke
         await store.verify()
         assert len(checks) == 2
     assert disk(root)
+
+
+class WithoutLog(sqlite3.Connection):
+    """A connection on a disk that fails when a log is begun: SQLite answers with the old mode."""
+
+    def execute(self, statement: str, *parameters: Any) -> sqlite3.Cursor:
+        """Ask for the mode instead of changing it."""
+        return super().execute(statement.replace("journal_mode = wal", "journal_mode"), *parameters)
+
+
+async def test_a_log_that_cannot_be_begun_is_an_error_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise each commit waited for the lock of its own process, and held that of the store."""
+    connect = sqlite3.connect
+
+    def failing(*args: Any, **options: Any) -> sqlite3.Connection:
+        return connect(*args, **options, factory=WithoutLog)
+
+    async with LocalFileMemoryProvider(tmp_path / "store") as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(sqlite3, "connect", failing)
+            with pytest.raises(StorageError, match="The log of the store could not be begun"):
+                await store.save(theme("dark"), ALICE, AGENT)
+        await store.save(theme("light"), ALICE, AGENT)
+        assert await current(store, ALICE) == ["light"]

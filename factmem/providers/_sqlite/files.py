@@ -494,7 +494,7 @@ def _set_wal(db: sqlite3.Connection, until: float | None = None) -> None:
     db.execute("PRAGMA busy_timeout = 0")
     while True:
         try:
-            db.execute("PRAGMA journal_mode = wal")
+            ((mode,),) = db.execute("PRAGMA journal_mode = wal")
         except sqlite3.OperationalError as exc:
             # else a failing disk: the lock of the store is held meanwhile
             if code_of(exc) not in _BUSY or time.monotonic() > end:
@@ -502,6 +502,12 @@ def _set_wal(db: sqlite3.Connection, until: float | None = None) -> None:
             time.sleep(0.01)
         else:
             break
+    if mode != "wal":
+        # If the disk fails here, SQLite raises nothing and goes on with a rollback journal. Its
+        # commits need the file alone, and would wait for the lock of our own guard.
+        raise StorageError(
+            "The log of the store could not be begun. Nothing was written; try again"
+        )
     db.execute(f"PRAGMA busy_timeout = {patience}")
 
 

@@ -339,9 +339,9 @@ async def test_a_failed_read_is_not_damage(root: Path, monkeypatch: pytest.Monke
 class WithoutLog(sqlite3.Connection):
     """A connection on a disk that fails when a log is begun: SQLite answers with the old mode."""
 
-    def execute(self, statement: str, *parameters: Any) -> sqlite3.Cursor:
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         """Ask for the mode instead of changing it."""
-        return super().execute(statement.replace("journal_mode = wal", "journal_mode"), *parameters)
+        return super().execute(sql.replace("journal_mode = wal", "journal_mode"), parameters)
 
 
 async def test_a_log_that_cannot_be_begun_is_an_error_at_once(

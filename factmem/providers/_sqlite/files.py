@@ -500,14 +500,14 @@ def _set_wal(db: sqlite3.Connection, until: float | None = None) -> None:
             if code_of(exc) not in _BUSY or time.monotonic() > end:
                 raise
             time.sleep(0.01)
-        else:
-            break
-    if mode != "wal":
-        # If the disk fails here, SQLite raises nothing and goes on with a rollback journal. Its
-        # commits need the file alone, and would wait for the lock of our own guard.
-        raise StorageError(
-            "The log of the store could not be begun. Nothing was written; try again"
-        )
+            continue
+        if mode != "wal":
+            # If the disk fails here, SQLite raises nothing and goes on with a rollback journal. Its
+            # commits need the file alone, and would wait for the lock of our own guard.
+            raise StorageError(
+                "The log of the store could not be begun. Nothing was written; try again"
+            )
+        break
     db.execute(f"PRAGMA busy_timeout = {patience}")
 
 

@@ -1,6 +1,5 @@
 """The command that syncs a store with other devices: sync."""
 
-import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +17,13 @@ from factmem._cli.place_names import find_place
 from factmem._cli.transfers import PlaceOptions, progress_bar
 from factmem.encryption.key import Key
 from factmem.transfer._outputs import write_whole
-from factmem.transfer.devices import SyncReport, key_of_phrase, new_phrase, sync_devices
+from factmem.transfer.devices import (
+    SyncReport,
+    key_of_phrase,
+    new_phrase,
+    shared_folder,
+    sync_devices,
+)
 
 
 @command(creates=True)
@@ -46,7 +51,7 @@ async def sync(
         raise CommandError("--new makes a key and --join asks for that of another device")
     if state is None and GIVEN.get().is_database:
         raise CommandError("Pass --state FOLDER: a database has no folder on this device")
-    _check_is_folder(folder)
+    shared_folder(folder)  # before a phrase is shown that no other device could use
     own = Path(state or GIVEN.get().location.rstrip("/\\") + ".sync")
     phrase = new_phrase() if new else None
     if join:
@@ -74,12 +79,6 @@ async def sync(
         if report.sent or report.received or report.erased or report.problems:
             _show(answer)
         await anyio.sleep(watch)
-
-
-def _check_is_folder(path: str) -> None:
-    """Raise before a phrase is shown that no other device could use."""
-    if not os.path.isdir(path):
-        raise CommandError(f"{path!r} is not a folder: create it, or mount it", ExitCode.FAILED)
 
 
 def _key(path: Path, new: Key | None) -> Key:

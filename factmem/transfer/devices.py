@@ -132,16 +132,22 @@ async def sync_devices(
     """
     check_store(store, "store")
     expect(key, Key, "key", "key=key_of_phrase(words)")
-    shared = Path(expect_path(folder, "folder", "/mnt/drive/memory"))
+    shared = await run_sync(shared_folder, folder)
     own = Path(expect_path(state, "state", "memory.sync"))
-    if not await run_sync(shared.is_dir):
-        raise NotADirectoryError(f"{str(shared)!r} is not a folder: create it, or mount it")
     await run_sync(partial(own.mkdir, mode=0o700, parents=True, exist_ok=True))
     wanted = None if places is None else {name_of(each.identity) for each in checked_places(places)}
     with _locked(own / "lock"):
         files = await run_sync(SealedFiles, shared, key)
         run = _Sync(store, files, own / "state.json", wanted, stamp(clock()))
         return await run.done(is_dry=dry_run, chats=conversations, progress=progress)
+
+
+def shared_folder(folder: str | os.PathLike[str]) -> Path:
+    """Return the path of a folder for a sync; raise `OSError` if there is none."""
+    shared = Path(expect_path(folder, "folder", "/mnt/drive/memory"))
+    if not shared.is_dir():
+        raise NotADirectoryError(f"{str(shared)!r} is not a folder: create it, or mount it")
+    return shared
 
 
 @contextmanager

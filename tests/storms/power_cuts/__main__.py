@@ -24,16 +24,10 @@ from typing import NamedTuple
 
 import anyio
 
-from factmem import (
-    Aes256GCMEncryptor,
-    EncryptedStorage,
-    Key,
-    LocalFileMemoryProvider,
-    SimpleStorage,
-)
+from factmem import Key
 from factmem.errors import FactmemError
 from tests.storms.disk_faults.storm import library
-from tests.storms.power_cuts.worker import NAMES
+from tests.storms.power_cuts.worker import NAMES, opened
 from tests.world import AGENT, USER
 
 HEAD = struct.Struct("<IIqq")
@@ -164,9 +158,8 @@ def left_pieces(folder: Path, notes: Notes) -> list[str]:
 async def faults_of(folder: Path, notes: Notes, key: str) -> list[str]:
     """Open what a cut has left, and return what is wrong with it."""
     found = list[str]()
-    storage = EncryptedStorage(Aes256GCMEncryptor(key)) if key else SimpleStorage()
     try:
-        async with LocalFileMemoryProvider(folder, storage=storage) as store:
+        async with opened(folder, key) as store:
             await store.verify()
             read = dict[str, int]()
             for owner in range(NAMES):

@@ -3,6 +3,7 @@
 import ctypes
 import random
 import sys
+from pathlib import Path
 
 import anyio
 
@@ -14,6 +15,12 @@ NAMES = 4
 TAGS = [Concept(f"tags-{number}", "Tags", FactType.MULTIPLE) for number in range(3)]
 
 
+def opened(folder: Path | str, key: str) -> LocalFileMemoryProvider:
+    """Return the store of a folder; it is plain if the key is empty."""
+    storage = EncryptedStorage(Aes256GCMEncryptor(key)) if key else SimpleStorage()
+    return LocalFileMemoryProvider(folder, storage=storage)
+
+
 async def work(folder: str, operations: int, seed: int, key: str) -> None:
     """Change the store at random, and open it again now and then."""
     drawn, library = random.Random(seed), ctypes.CDLL(None)
@@ -22,8 +29,7 @@ async def work(folder: str, operations: int, seed: int, key: str) -> None:
     def note(*words: object) -> None:
         library.power_cuts_note(" ".join(map(str, words)).encode())
 
-    storage = EncryptedStorage(Aes256GCMEncryptor(key)) if key else SimpleStorage()
-    store = LocalFileMemoryProvider(folder, storage=storage)
+    store = opened(folder, key)
     for _ in range(operations):
         chance, name = drawn.random(), drawn.randrange(NAMES)
         if chance < 0.6 or not live:
@@ -50,7 +56,7 @@ async def work(folder: str, operations: int, seed: int, key: str) -> None:
             note("removed", name, receipt.copies_remain, *values)
         else:
             await store.aclose()
-            store = LocalFileMemoryProvider(folder, storage=storage)
+            store = opened(folder, key)
             continue
         note("done")
     await store.aclose()

@@ -24,18 +24,17 @@ class OnTrio:
         return backend
 
 
-class TestPlainOnTrio(OnTrio, Suites):
-    """A store in the clear; `make test` runs it on asyncio."""
-
-
 class TestEncrypted(Suites):
     """Names and lines are sealed."""
 
     options: ClassVar[dict[str, Any]] = {"encryption": Aes256GCMEncryptor(KEY)}
 
 
-class TestBehindRowSecurity(Suites):
-    """As a role that is not the owner: every statement passes row level security."""
+class TestBehindRowSecurity(OnTrio, Suites):
+    """In the clear, as a role that is not the owner: every statement passes row level security.
+
+    `make test` runs an owner's store on asyncio.
+    """
 
     @pytest.fixture
     def dsn(self, login: Login) -> str:

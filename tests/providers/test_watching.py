@@ -108,13 +108,13 @@ async def test_a_view_watches_its_own_places() -> None:
 
 
 @pytest.mark.storm
-def test_nothing_is_missed_across_kills(tmp_path: Path) -> None:
+def test_nothing_is_missed_across_kills(tmp_path: Path, thorough: bool) -> None:
     """Writers and watchers are killed in turn; a watcher continues after its last change."""
     folder, rng = str(tmp_path / "store"), random.Random(7)
     acknowledged: list[int] = []
     seen: list[str] = []
     since = "2000-01-01T00:00:00Z"
-    while len(acknowledged) < 150:
+    while len(acknowledged) < (150 if thorough else 60):
         writer = _started("-c", _WRITES, folder, str(len(acknowledged)))
         acknowledged += [int(_line_of(writer)) for _ in range(rng.randint(5, 25))]
         watcher = _watching(folder, since)

@@ -39,12 +39,17 @@ class Case:
     """The keyword of the application; empty if it declares none."""
 
 
-def cases() -> list[Case]:
-    """Return the cases in random order, so that a reader cannot tell which are right."""
+def cases(part: str = "") -> list[Case]:
+    """Return the cases in random order, so that a reader cannot tell which are right.
+
+    Args:
+        part: "-2" for those that were written before the rules were last changed, and not seen
+            while they were.
+    """
     found: list[Case] = []
     for label in ("wrong", "right"):
         kind = ""
-        for line in (HERE / "chat" / f"{label}.txt").read_text("utf-8").splitlines():
+        for line in (HERE / "chat" / f"{label}{part}.txt").read_text("utf-8").splitlines():
             if line.startswith("# "):
                 kind = line[2:]
                 continue

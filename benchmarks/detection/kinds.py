@@ -5,7 +5,7 @@
 
 A line of `chat/wrong.txt` and `chat/right.txt` is a chat, the quote, the keyword and the value;
 "> " marks the assistant, and "city>home-city" a keyword beside a declared one. `chat/checks.json` has
-the answers of a reader to the verifying calls.
+the answers of a reader to the verifying calls. `wrong-2.txt` and `right-2.txt` have twelve kinds.
 """
 
 import argparse
@@ -110,21 +110,20 @@ async def is_stored(
     return (case.declared in held if case.declared else bool(held)), model
 
 
-async def counts() -> dict[str, Counter[str]]:
+async def counts(part: str = "") -> dict[str, Counter[str]]:
     """Return the cases by label, and those that are stored by way and label."""
-    answers = checks()
-    found = {way: Counter[str]() for way in ("all", "lying", "no checklist", "checklist", "verify")}
-    for number, case in enumerate(cases()):
+    answers = {} if part else checks()
+    ways: dict[str, str | None] = {"lying": "stated", "no checklist": None}
+    found = {
+        way: Counter[str]() for way in ("all", *ways, *(("checklist", "verify") if answers else ()))
+    }
+    for number, case in enumerate(cases(part)):
         label = "right" if case.is_right else "wrong"
         reason, verdict = answers.get(str(number), ("stated", "keep"))
-        honest = reason if reason in _SAID_AS else "stated"
+        if answers:
+            ways |= {"checklist": reason if reason in _SAID_AS else "stated", "verify": None}
         found["all"][label] += 1
-        for way, said_as in {
-            "lying": "stated",
-            "no checklist": None,
-            "checklist": honest,
-            "verify": None,
-        }.items():
+        for way, said_as in ways.items():
             check = (reason, verdict) if way == "verify" else None
             stored, _ = await is_stored(case, said_as=said_as, check=check)
             found[way][label] += stored
@@ -152,9 +151,11 @@ def main() -> None:
     if options.prompts:
         options.prompts.write_text(anyio.run(prompts), encoding="utf-8")
         return
-    for way, found in anyio.run(counts).items():
-        print(f"{way:14} wrong {found['wrong']:4}  right {found['right']:4}")
-        print("  " + ", ".join(f"{kind} {n}" for kind, n in sorted(found.items()) if " " in kind))
+    for part in ("", "-2"):
+        for way, found in anyio.run(counts, part).items():
+            print(f"{way:14} wrong {found['wrong']:4}  right {found['right']:4}")
+            kinds = sorted(each for each in found.items() if " " in each[0])
+            print("  " + ", ".join(f"{kind} {n}" for kind, n in kinds))
 
 
 if __name__ == "__main__":

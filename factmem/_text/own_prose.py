@@ -226,5 +226,10 @@ def _is_plain(text: str) -> bool:
 
 def _is_clean(text: str) -> bool:
     """Whether nothing in a sentence speaks of a text or of what others say."""
-    rest = _OWN_WORDS.sub(" ", text)
-    return not (_TEXT.search(rest) or _REPORT.search(rest) or _FOREIGN_MARKS.search(rest))
+    return not (speaks_of_text(text) or _FOREIGN_MARKS.search(_OWN_WORDS.sub(" ", text)))
+
+
+def speaks_of_text(words: str) -> bool:
+    """Whether words speak of a text, or of what others say: "Translate into German", "He wrote"."""
+    rest = _OWN_WORDS.sub(" ", words)
+    return bool(_TEXT.search(rest) or _REPORT.search(rest))

@@ -44,7 +44,8 @@ class Doubt(StrEnum):
     QUESTION = "question"
     """The quote is part of a question."""
     QUOTATION = "quotation"
-    """The value is in quotation marks and no title; or in code, a table, a reply or a mail."""
+    """The value is in quotation marks and no title; in code, a table, a reply or a mail; or behind
+    words that introduce a text: "Translate: ...", "He wrote: ..."."""
     SPEAKER = "speaker"
     """The line begins like the words of another speaker ("Sam: I live in Rome")."""
     PASTED = "pasted"

@@ -1,12 +1,14 @@
 """Passages of a message that may have the words of others: quotations, code, tables and mails.
 
-Detection proposes a value that only stands in one of them.
+Detection proposes a value that only stands in one of them. Text that is introduced as one is such
+a passage, too: "Translate into German: ...".
 """
 
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from factmem._text.own_prose import speaks_of_text
 from factmem._text.spelling import has_common_word
 from factmem.prompt._transcript import FoldedText
 
@@ -16,7 +18,7 @@ _MARKED = re.compile(
     r"|(?<![\w'])'(?:[^'\n]|(?<=\w)'(?=\w)){1,500}'(?![\w'])"
 )
 """Passages in quotation marks, or code in a line, whose marks are apostrophes in plain text."""
-_HEADER = r"^[^\W\d_][^\n:]{0,15}:[^\n]*\S[^\n]*\n"
+_HEADER = r"^[^\W\d_][^\n:]{0,15}:[^\S\n]*+\S[^\n]*+\n"
 _PASTED = re.compile(
     r"^[ \t]*(?:>|\|)[^\n]*$|^[^\n|]+\|[^\n|]+\|[^\n]*$|^\S[^\t\n]*\t[^\n]*$"
     r"|(?P<code>'{3}|~{3}).{1,5000}?(?:(?P=code)|\Z)"
@@ -27,6 +29,20 @@ _PASTED = re.compile(
 )
 """Lines of a reply, rows of a table, blocks of code, tags, a forwarded mail, and the text behind
 two header lines and an empty one, or three header lines."""
+_CSV = re.compile(r"^(?:(?:[^,;\n]+[,;](?=\S)(?<!\d.(?=\d)))+[^,;\n]+(?:\n|\Z)){2,}", re.MULTILINE)
+"""Two lines or more whose commas have no blank behind them."""
+_LETTER = re.compile(
+    r"^[^\n,.!?]{2,40},[ \t]*\n.{10,2000}?^[^\n.!?:]{2,30}\n[^\n.,!?:]{1,30}$",
+    re.DOTALL | re.MULTILINE,
+)
+"""A letter: a greeting with a comma, text, and two short lines at its end. If a message is nothing
+else it is its writer's own."""
+_INTRODUCED = re.compile(
+    r"(?:^|(?<=[\n.!?。:：]))(?P<head>[^\n.!?。:：]{2,200})[:：]"  # noqa: RUF001
+    r"(?:[ \t]*\n(?P<rest>.+)|(?P<line>[^\n]+))",
+    re.DOTALL,
+)
+"""The text behind a colon: the line, or all that follows if the line ends there."""
 _TITLE_WORDS = 3
 """Quotation marks around so few words can enclose a name or a title."""
 _TITLE_LETTERS = 12
@@ -48,6 +64,17 @@ class Quotation(NamedTuple):
         """Return the passages of a message."""
         found = [
             cls(*each.span("mail" if each["mail"] else 0), None) for each in _PASTED.finditer(plain)
+        ]
+        found += [cls(*each.span(), None) for each in _CSV.finditer(plain)]
+        found += [
+            cls(*each.span(), None)
+            for each in _LETTER.finditer(plain)
+            if each.group().strip() != plain.strip()
+        ]
+        found += [
+            cls(*each.span("rest" if each["rest"] else "line"), None)
+            for each in _INTRODUCED.finditer(plain)
+            if speaks_of_text(each["head"])
         ]
         for each in _MARKED.finditer(plain):
             words = each.group()[1:-1].strip()

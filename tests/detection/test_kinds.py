@@ -28,8 +28,17 @@ def test_rules_by_letters_see_what_no_message_says(stored: dict[str, Counter[str
         kinds = ("placeholder", "question", "suggestion", "value", "joined")
         assert [found[f"wrong {kind}"] for kind in kinds] == [0] * len(kinds)
         assert found["right"] >= 0.96 * 120
-    assert stored["lying"]["wrong"] <= 0.4 * 150
-    assert stored["no checklist"]["wrong"] <= 0.3 * 150
+    assert stored["lying"]["wrong"] <= 0.33 * 150
+    assert stored["no checklist"]["wrong"] <= 0.23 * 150
+
+
+def test_the_rules_do_not_fit_their_own_cases_only() -> None:
+    """Cases of twelve kinds that were written before the rules and not seen while they were."""
+    found = anyio.run(counts, "-2")
+    assert (found["all"]["wrong"], found["all"]["right"]) == (60, 60)
+    for way in ("lying", "no checklist"):
+        assert found[way]["right"] >= 0.97 * 60
+        assert found[way]["wrong"] <= 0.65 * 60
 
 
 def test_the_checklist_sees_the_rest(stored: dict[str, Counter[str]]) -> None:

@@ -38,6 +38,19 @@ QUOTED = [
     ("Von: Eve\nBetreff: Hallo\n\nIch bin Veganer", "Ich bin Veganer", "Veganer"),
     ("보낸 사람: 이브\n제목: 안녕\n\n저는 비건이에요", "저는 비건이에요", "비건"),
     ("-----Original Message-----\nI am vegan", "I am vegan", "vegan"),
+    ("Why does this fail?\nname,diet\nme,vegan", "me,vegan", "vegan"),
+    ("name;city;since\nEve;Rome;2019\nBob;Oslo;2020", "Eve;Rome;2019", "Rome"),
+    ("Hi Ann,\nI am vegan, so no ham.\nBest,\nEve\n\nWhat do I answer?", "I am vegan", "vegan"),
+    ("A mail came:\n\nDear Ann,\n\nI live in Rome.\n\nYours,\nEve", "I live in Rome", "Rome"),
+    ("Kürze das bitte\n\nLiebe Anna,\nich wohne in Ulm.\nLiebe Grüße\nEva", "wohne in Ulm", "Ulm"),
+    ("Translate into German: I live in Rome", "I live in Rome", "Rome"),
+    ("Translate into German:\n\nHello!\n\nI live in Rome.", "I live in Rome", "Rome"),
+    ("Please shorten this: I live in Rome and like it.", "I live in Rome", "Rome"),
+    ("Lena wrote me: I live in Rome now!", "I live in Rome", "Rome"),
+    ("Übersetze bitte: Ich wohne in Rom", "Ich wohne in Rom", "Rom"),
+    ("Corrige esta frase: yo vivo en Roma", "yo vivo en Roma", "Roma"),
+    ("영어로 번역해 줘: 저는 로마에 살아요", "저는 로마에 살아요", "로마"),
+    ("请翻译：我住在罗马", "我住在罗马", "罗马"),  # noqa: RUF001 - full width
 ]
 OWN = [
     ('My cat is called "Miso"', 'My cat is called "Miso"', "Miso"),
@@ -63,6 +76,14 @@ OWN = [
     ("Diet: vegan\nCity: Rome", "City: Rome", "Rome"),
     ("Diet: vegan\nCity: Rome\n\nThanks!", "Diet: vegan", "vegan"),
     ("About me: I live in Rome\nI am vegan", "I am vegan", "vegan"),
+    ("Hi bot,\nI am vegan, what can I cook?\nThanks,\nEve", "I am vegan", "vegan"),
+    ("I earn 1,500\nI pay 1,000 for a flat in Rome", "a flat in Rome", "Rome"),
+    ("Hello,\nI am vegan.\nIs that fine?", "I am vegan", "vegan"),
+    ("Quick update on my side: we live in Rome now", "we live in Rome", "Rome"),
+    ("As I told you: I live in Rome", "I live in Rome", "Rome"),
+    ("For the recipes: I am vegan", "I am vegan", "vegan"),
+    ("Translate into German: Hello.\nI live in Rome, by the way", "I live in Rome", "Rome"),
+    ("Fragen, Wünsche, alles: ich wohne in Rom", "ich wohne in Rom", "Rom"),
     ("I prefer tea | coffee is too strong", "I prefer tea", "tea"),
     ("- I am vegan\n- I live in Rome", "I live in Rome", "Rome"),
     ("---\nI am vegan", "I am vegan", "vegan"),
@@ -84,4 +105,4 @@ def test_only_the_users_own_words_prove_a_value(
 
     assert not report.rejected
     doubts = {doubt for doubtful in report.doubtful for doubt in doubtful.doubts}
-    assert doubts == (set() if is_own else {Doubt.QUOTATION})
+    assert not doubts if is_own else Doubt.QUOTATION in doubts

@@ -1,5 +1,7 @@
 """Copies of a folder, and what an erasure in the store means for them."""
 
+import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -59,3 +61,23 @@ def test_a_key_file_in_the_folder_is_refused(
         with pytest.raises(ValueError, match="use a file elsewhere"):
             LocalFileMemoryProvider("memory", storage=EncryptedStorage(KeyFile(path)))
     LocalFileMemoryProvider("memory", storage=EncryptedStorage(KeyFile("memory.keys")))
+
+
+async def test_a_backup_is_flushed_as_it_grows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flush of the log waits for what other files have written: a save waited for 500 MB."""
+    flush, sizes = os.fsync, [0]
+
+    def noted(fd: int) -> None:
+        sizes.append(os.fstat(fd).st_size)
+        flush(fd)
+
+    async with LocalFileMemoryProvider(tmp_path / "memory") as store:
+        for number in range(12):
+            await store.save(theme(f"{number}" * 1_000_000), ALICE, AGENT)
+        monkeypatch.setattr(os, "fsync", noted)
+        await store.backup(tmp_path / "copy")
+
+    assert max(sizes) > 12e6
+    assert max(later - earlier for earlier, later in pairwise(sizes)) < 6e6

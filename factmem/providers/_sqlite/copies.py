@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sqlite3
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from glob import escape
@@ -66,24 +67,40 @@ def backup(places: StoredPlaces, target: Path) -> str:
     return anchor
 
 
-_PAGES = 4096
-"""Pages that are copied before a fork may end the copy: 16 MB."""
+_PAGES = 1024
+"""Pages that are copied together: 4 MB."""
 
 
 def _copy(
-    source: sqlite3.Connection, folder: Path, give_way: Callable[[], None] = lambda: None
+    source: sqlite3.Connection, folder: Path, give_way: Callable[[], None] | None = None
 ) -> None:
-    """Copy a database into a folder, in place of an unfinished copy. `_finish` follows."""
+    """Copy a database into a folder, in place of an unfinished copy. `_finish` follows.
+
+    Args:
+        source: The database.
+        folder: The folder of the copy.
+        give_way: Called after each step, if others use the database. A save would wait for the
+            flush of all that was copied, so each step is flushed, and followed by as long a pause.
+    """
     copy = folder / NAME
     with _writing(folder):
         copy.unlink(missing_ok=True)
         # Created before SQLite would, which takes the permissions of the umask.
-        os.close(os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        with closing(sqlite3.connect(copy, isolation_level=None)) as db:
+        fd = os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        with (
+            open(fd, "rb", buffering=0),  # closed last: that drops SQLite's locks
+            closing(sqlite3.connect(copy, isolation_level=None)) as db,
+        ):
             db.execute("PRAGMA synchronous = full")
+            begin = time.monotonic()
 
-            def progress(*_: int) -> None:
-                give_way()
+            def progress(_: int, left: int, __: int) -> None:
+                nonlocal begin
+                if give_way is not None:
+                    os.fsync(fd)
+                    time.sleep(time.monotonic() - begin if left else 0)
+                    give_way()
+                    begin = time.monotonic()
 
             source.backup(db, pages=_PAGES, progress=progress)
 

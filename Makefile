@@ -113,6 +113,7 @@ twins: $(VENV)/.installed-check
 
 # Each adapter against its framework, newest and lowest version: make frameworks ONLY=langchain
 frameworks: $(VENV)/.pip
+	$(python) -m pip install --quiet uv
 	$(python) -m tests.integrations.environments $(ONLY)
 
 # Each pair of extras resolved, by uv: two exclude each other if and only if docs/frameworks.md says so

@@ -15,6 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
 ENVIRONMENTS = ROOT / ".frameworks"
+UV = (sys.executable, "-m", "uv")  # links the packages that environments share
 NEEDED = ("pytest>=9", "trio>=0.31", "hypothesis>=6.100", "mypy>=2.4", "pyright>=1.1.414")
 
 
@@ -119,16 +120,7 @@ def main(names: list[str]) -> None:
         if names and framework.name not in names:
             continue
         if framework.npm and shutil.which("npm"):
-            _run(
-                [
-                    "npm",
-                    "install",
-                    "--silent",
-                    "--prefix",
-                    str(ENVIRONMENTS / "npm"),
-                    *framework.npm,
-                ]
-            )
+            _run(["npm", "install", "--silent", "--prefix", f"{ENVIRONMENTS}/npm", *framework.npm])
         for label, requirements in (("newest", framework.newest), ("lowest", framework.lowest)):
             name = f"{framework.name}-{label}"
             python = _environment(name, requirements, framework.alone)
@@ -144,8 +136,8 @@ def _environment(name: str, requirements: tuple[str, ...], alone: tuple[str, ...
     made_of = folder / "requirements.txt"
     wanted = "\n".join((*requirements, *NEEDED, *alone))
     if not made_of.exists() or made_of.read_text() != wanted:
-        _run([sys.executable, "-m", "venv", "--clear", str(folder)])
-        install = [str(python), "-m", "pip", "install", "-q"]
+        _run([*UV, "venv", "-q", "--clear", "--python", sys.executable, str(folder)])
+        install = [*UV, "pip", "install", "-q", "--python", str(python)]
         _run([*install, "-e", str(ROOT), *requirements, *NEEDED])
         if alone:
             _run([*install, "--no-deps", *alone])

@@ -48,14 +48,12 @@ class FactmemContextProvider(ContextProvider):
     `ConversationHistory` of the same agent, the history stores the messages.
 
     Args:
-        memory: The memory, or `MemoryRuns` that the application opens itself.
         placement: `instructions` puts the facts after the agent's instructions, `message` into a
             user message before those of the run.
         source_id: The framework's name for the provider; two of one agent need different ones.
         **options: See `MemoryRuns`. `user` gets the `AgentSession`.
 
     Raises:
-        TypeError: `memory` has the wrong type.
         ValueError: `placement` is another string.
     """
 
@@ -63,14 +61,14 @@ class FactmemContextProvider(ContextProvider):
 
     def __init__(
         self,
-        memory: AgentMemory | MemoryRuns[AgentSession],
+        memory: AgentMemory,
         *,
         placement: Placement = "instructions",
         source_id: str = "factmem",
         **options: Unpack[RunOptions[AgentSession]],
     ) -> None:
         super().__init__(source_id)
-        self.runs: MemoryRuns[AgentSession] = MemoryRuns.over(memory, options)
+        self.runs: MemoryRuns[AgentSession] = MemoryRuns(memory, **options)
         """The runs of the memory."""
         self._placement = checked_placement(placement)
 
@@ -112,9 +110,6 @@ class FactmemContextProvider(ContextProvider):
         )
 
 
-MemoryContextProvider = FactmemContextProvider  # the framework has another class of this name
-
-
 async def _is_stored(agent: Any, session: AgentSession, context: SessionContext) -> bool:
     """Return whether a history adapter of an agent stores its messages; let it do so at once.
 
@@ -143,9 +138,6 @@ class ConversationHistory(HistoryProvider):
         user: The user of all sessions, or a function of the `AgentSession`. See `Who`.
         last: The maximum of messages that a run gets; all by default.
         source_id: The framework's name for the provider.
-
-    Raises:
-        TypeError: `memory` has the wrong type.
     """
 
     def __init__(

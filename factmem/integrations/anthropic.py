@@ -28,7 +28,7 @@ from factmem.errors import StorageError
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import UNREACHABLE
 from factmem.models.places import MemoryScope
-from factmem.sync.portal import SHARED_PORTAL, Portal
+from factmem.sync.portal import SHARED_PORTAL
 
 __all__ = ["MEMORIES", "MemoryTool", "MemoryToolSync"]
 
@@ -192,46 +192,40 @@ class MemoryToolSync(BetaAbstractMemoryTool):
 
     Args:
         tool: The tool, for one user.
-        portal: The portal in which the memory runs.
         cache_control: See the SDK.
     """
 
     def __init__(
-        self,
-        tool: MemoryTool,
-        *,
-        portal: Portal = SHARED_PORTAL,
-        cache_control: BetaCacheControlEphemeralParam | None = None,
+        self, tool: MemoryTool, *, cache_control: BetaCacheControlEphemeralParam | None = None
     ) -> None:
         super().__init__(cache_control=cache_control)
         if not isinstance(tool, MemoryTool):
             raise TypeError("tool must be a MemoryTool: MemoryToolSync(MemoryTool(memory))")
         self._tool = tool
-        self._portal = portal
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
         """See `MemoryTool.view`."""
-        return self._portal.call(self._tool.view, command)
+        return SHARED_PORTAL.call(self._tool.view, command)
 
     def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
         """See `MemoryTool.create`."""
-        return self._portal.call(self._tool.create, command)
+        return SHARED_PORTAL.call(self._tool.create, command)
 
     def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
         """See `MemoryTool.str_replace`."""
-        return self._portal.call(self._tool.str_replace, command)
+        return SHARED_PORTAL.call(self._tool.str_replace, command)
 
     def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
         """See `MemoryTool.insert`."""
-        return self._portal.call(self._tool.insert, command)
+        return SHARED_PORTAL.call(self._tool.insert, command)
 
     def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
         """See `MemoryTool.delete`."""
-        return self._portal.call(self._tool.delete, command)
+        return SHARED_PORTAL.call(self._tool.delete, command)
 
     def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
         """See `MemoryTool.rename`."""
-        return self._portal.call(self._tool.rename, command)
+        return SHARED_PORTAL.call(self._tool.rename, command)
 
 
 def _path(shown: str) -> str:

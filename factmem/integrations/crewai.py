@@ -19,6 +19,7 @@ of other users. `FactmemMemory` adds saves and recalls, which need a chat model 
 """
 
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
@@ -50,7 +51,7 @@ from factmem.models.facts import Concept, FactSource, FactType, MultipleFacts, S
 from factmem.models.places import MemoryScope, Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.recall.match import Match, prompt_line
-from factmem.sync.portal import SHARED_PORTAL, Portal
+from factmem.sync.portal import SHARED_PORTAL
 
 __all__ = ["FactmemMemory", "lesson_concept"]
 
@@ -68,8 +69,8 @@ _MANY = 1_000_000
 class Paths:
     """The methods of CrewAI's `StorageBackend` that need no vector; each path is a scope."""
 
-    def __init__(self, view: AgentMemory, portal: Portal) -> None:
-        self._view, self._portal = view, portal
+    def __init__(self, view: AgentMemory) -> None:
+        self._view = view
         self._own = list(dict.fromkeys(place.scope for place in view.places))
 
     def at(self, path: str) -> AgentMemory:
@@ -77,12 +78,7 @@ class Paths:
         return self._view if path == "/" else self._view.view(scopes=[self.scope(path)])
 
     async def below(self, path: str, readers: Sequence[str] | None = None) -> AgentMemory:
-        """Return the memory of a path and of all paths below.
-
-        Args:
-            path: The path.
-            readers: The sources whose private notes are visible; None for those of all.
-        """
+        """Return the memory of a path and of all below, with private notes of these sources or all."""
         marks = None if readers is None else {"", *map(_mark, readers)}
         scopes = [
             each
@@ -98,7 +94,7 @@ class Paths:
         async def run() -> T:
             return await work(await self.below(join_scope_paths(path, None)))
 
-        return self._portal.call(run)
+        return SHARED_PORTAL.call(run)
 
     def scope(self, path: str, *, private: bool = False, source: str | None = None) -> MemoryScope:
         """Return the scope of a path, or that of the private notes of a source in it."""
@@ -127,9 +123,9 @@ class Paths:
         """Return a fact as a record."""
         fact, keyword = placed.fact, placed.fact.concept.keyword
         metadata, text = dict(fact.metadata), prompt_line(fact)  # CrewAI prompts with it unescaped
-        if is_note := keyword == _NOTES or keyword.startswith(f"{_NOTES}-"):
+        if keyword == _NOTES or keyword.startswith(f"{_NOTES}-"):
             text = text.removeprefix(f"{fact.concept.description}: ")[1:-1]
-        named = [_category(keyword)] if not is_note or keyword != _NOTES else []
+        named = [] if keyword == _NOTES else [keyword.removeprefix(f"{_NOTES}-")]
         return MemoryRecord(
             id=fact.id,
             content=text,
@@ -144,7 +140,7 @@ class Paths:
         )
 
     def match(self, found: Match) -> MemoryMatch:
-        """Return a fact as a match, with what of it matched."""
+        """Return a fact as a match, with its reasons."""
         reasons = {"lexical": found.lexical > 0, "semantic": found.semantic > 0}
         reasons |= {"recency": found.recency > 0.5, "importance": found.importance > 0.5}
         return MemoryMatch(
@@ -153,13 +149,12 @@ class Paths:
             match_reasons=[name for name, is_one in reasons.items() if is_one],
         )
 
-    async def of_categories(
-        self, view: AgentMemory, categories: Iterable[str]
+    def of_categories(
+        self, found: Iterable[PlacedFact[Any]], categories: Iterable[str] | None
     ) -> list[PlacedFact[Any]]:
         """Return the facts of concepts, by keyword, and the notes with any of these categories."""
-        wanted = set(categories)
-        found = await view.contents.records(_MANY)
-        return [each for each in found if wanted.intersection(self.record(each).categories)]
+        wanted = None if categories is None else set(categories)
+        return [e for e in found if wanted is None or wanted & {*self.record(e).categories}]
 
     def delete(
         self,
@@ -175,15 +170,13 @@ class Paths:
             raise ValueError("forget needs a condition or a path; reset erases everything")
         if older_than is not None and older_than.tzinfo is None:
             older_than = older_than.replace(tzinfo=UTC)  # CrewAI's times are naive, in UTC
-        wanted = None if categories is None else set(categories)
 
         async def forget(view: AgentMemory) -> int:
             found = await view.contents.records(_MANY, metadata=metadata_filter)
             ids = [
                 each.fact.id
-                for each in found
+                for each in self.of_categories(found, categories)
                 if (record_ids is None or each.fact.id in record_ids)
-                and (wanted is None or wanted.intersection(self.record(each).categories))
                 and (older_than is None or each.heard_at < older_than)
             ]
             return await view.contents.delete(*ids)
@@ -203,16 +196,15 @@ class Paths:
 
     def list_categories(self, scope_prefix: str | None = None) -> dict[str, int]:
         """Return the concepts, and the categories of notes, with the number of their values."""
-        counts: dict[str, int] = {}
+        counts = Counter[str]()
         for each in self.call(scope_prefix, lambda view: view.contents.records(_MANY)):
-            for name in self.record(each).categories:
-                counts[name] = counts.get(name, 0) + len(each.fact.values)
-        return counts
+            counts.update(dict.fromkeys(self.record(each).categories, len(each.fact.values)))
+        return dict(counts)
 
     def list_scopes(self, parent: str = "/") -> list[str]:
         """Return the paths directly below a path."""
         first = f"{parent.rstrip('/')}/"
-        scopes = self._portal.call(self._stored, join_scope_paths(parent, None))
+        scopes = SHARED_PORTAL.call(self._stored, join_scope_paths(parent, None))
         paths = {self._path(each) for each in scopes} - {"/"}
         rest = {path.removeprefix(first).partition("/")[0] for path in paths if path != parent}
         return sorted(f"{first}{name}" for name in rest)
@@ -242,17 +234,8 @@ def _mark(source: str | None) -> str:
 
 def note_concept(categories: Iterable[str] | None) -> Concept[str, MultipleFacts[str]]:
     """Return the concept of a text that is saved verbatim."""
-    keyword = next(map(keyword_of, categories or ()), _NOTES)
+    keyword = next((f"{_NOTES}-{each}" for each in categories or ()), _NOTES)
     return Concept(keyword, "A note of CrewAI", FactType.MULTIPLE, detect=False)
-
-
-def keyword_of(category: str) -> str:
-    """Return the keyword of the notes of a category."""
-    return f"{_NOTES}-{category}"
-
-
-def _category(keyword: str) -> str:
-    return keyword.removeprefix(f"{_NOTES}-")
 
 
 _LESSON_SOURCE = "hitl"
@@ -297,7 +280,6 @@ class FactmemMemory(Memory):
 
     _view: AgentMemory = PrivateAttr()
     _runs: MemoryRuns[None] = PrivateAttr()
-    _portal: Portal = PrivateAttr()
     _paths: Paths = PrivateAttr()
 
     @classmethod
@@ -308,7 +290,6 @@ class FactmemMemory(Memory):
         user: Who = None,
         root_scope: str | None = None,
         read_only: bool = False,
-        portal: Portal = SHARED_PORTAL,
         on_report: Callable[[DetectionReport], None] | None = None,
         on_failure: Callable[[Exception], None] | Literal["raise"] | None = None,
     ) -> "FactmemMemory":
@@ -319,7 +300,6 @@ class FactmemMemory(Memory):
             user: The user; None if the memory is already bound.
             root_scope: The path before all others; CrewAI extends it by the role of each agent.
             read_only: Whether to prevent saves. Agents then get no tool that saves.
-            portal: The portal in which the memory runs.
             on_report: Called with the report of each detection, which includes rejected items.
             on_failure: Called with each error; by default its type is logged. "raise" raises
                 it, and CrewAI decides what ends the run.
@@ -341,8 +321,8 @@ class FactmemMemory(Memory):
         made: FactmemMemory = cls.model_construct(
             read_only=view.boundary.is_read_only, root_scope=root_scope
         )
-        made._runs, made._portal, made._view = runs, portal, view
-        made._paths = storage = Paths(view, portal)
+        made._runs, made._view = runs, view
+        made._paths = storage = Paths(view)
         made._storage = storage  # type: ignore[assignment] # it has no search by vectors
         # `Agent.copy` (as in `kickoff_for_each`) dumps an agent's memory with the schema of
         # `Memory` and would turn it into a plain `Memory`. A value that this schema cannot dump
@@ -377,14 +357,8 @@ class FactmemMemory(Memory):
     ) -> list[MemoryMatch]:
         """Return the facts that are relevant to a query, best first. No call to a chat model.
 
-        Args:
-            query: A question or a task.
-            scope: Only facts of this path and of those below.
-            categories: Search only these concepts, by keyword, and notes of these categories.
-            limit: The maximum of matches.
-            depth: Ignored.
-            source: "hitl" to return the lessons, best match first.
-            include_private: Whether to return private notes of any source.
+        `categories` are concepts, by keyword, and those of notes. The source "hitl" returns the
+        lessons, best match first; `include_private` the private notes of any source.
         """
         if not query.strip():
             return []
@@ -403,7 +377,7 @@ class FactmemMemory(Memory):
                 self._emit(MemoryQueryFailedEvent(**asked, error=type(exc).__name__))
                 raise
 
-        matches = self._portal.call(self._runs.attempt, found)
+        matches = SHARED_PORTAL.call(self._runs.attempt, found)
         if matches is None:
             return [MemoryMatch(record=MemoryRecord(content=UNREACHABLE), score=0.0)]
         spent = (time.perf_counter() - begun) * 1000
@@ -418,25 +392,27 @@ class FactmemMemory(Memory):
         limit: int,
         source: str | None,
     ) -> list[MemoryMatch]:
-        # All lessons are returned, those that match first.
-        lessons: list[PlacedFact[Any]] = []
-        if source == _LESSON_SOURCE:
-            lessons = [*await view.contents.records(_MANY, concepts=[lesson_concept()])]
-        among = None if categories is None else await self._paths.of_categories(view, categories)
-        among = lessons if source == _LESSON_SOURCE else among
+        is_lesson = source == _LESSON_SOURCE  # all are returned, those that match first
+        among: list[PlacedFact[Any]] | None = None
+        if is_lesson:
+            among = [*await view.contents.records(_MANY, concepts=[lesson_concept()])]
+        elif categories is not None:
+            among = self._paths.of_categories(await view.contents.records(_MANY), categories)
         if among == []:
             return []
-        keywords = None if among is None else {each.fact.concept.keyword for each in among}
-        where = RecallFilter(concepts=None if keywords is None else sorted(keywords))
+        ids = {each.fact.id for each in among or ()}
+        keywords = None if among is None else sorted({e.fact.concept.keyword for e in among})
         most = limit if among is None else _MANY  # other notes of these concepts are left out
         # This method searches a task of many sentences sentence by sentence.
-        report = await view.recall_facts_to_agent([], query, limit=max(most, 1), where=where)
-        ids = None if among is None else {each.fact.id for each in among}
-        best = [each for each in report.matches if ids is None or each.fact.id in ids]
-        others = {each.fact.id for each in best}
+        report = await view.recall_facts_to_agent(
+            [], query, limit=max(most, 1), where=RecallFilter(concepts=keywords)
+        )
+        best = [each for each in report.matches if among is None or each.fact.id in ids]
         found = [self._paths.match(each) for each in best]
-        rest = (self._paths.record(each) for each in lessons if each.fact.id not in others)
-        found += [MemoryMatch(record=each, score=0.0) for each in rest]
+        if is_lesson and among:
+            shown = {each.fact.id for each in best}
+            rest = (self._paths.record(each) for each in among if each.fact.id not in shown)
+            found += [MemoryMatch(record=each, score=0.0) for each in rest]
         return found[:limit]
 
     def _emit(self, event: BaseEvent) -> None:
@@ -464,16 +440,10 @@ class FactmemMemory(Memory):
     ) -> MemoryRecord | None:
         """Detect facts in a text, or save it verbatim as a note. Returns the first one as a record.
 
-        Args:
-            content: The text.
-            scope: The path, below the root scope.
-            categories: All of them select it; the first is in its concept, `notes-<category>`.
-            metadata: The metadata of a note.
-            importance: The importance of a note.
-            source: "hitl" for a lesson, else the conversation of the fact's source.
-            private: Save a note that only a `recall` with this `source` returns, and no prompt.
-            agent_role: Who saves it: the actor of the fact, unless `acting` names another one.
-            root_scope: The root scope of this call.
+        Each of `categories` selects a note; the first is in its concept, `notes-<category>`.
+        `source` is the conversation of the fact's source, or "hitl" for a lesson. A private note
+        is in no prompt, and found only by a `recall` with its `source`. `agent_role` is the actor
+        of the fact, unless `acting` names another one.
 
         Raises:
             StorageError: A place could not be read or written.
@@ -483,7 +453,7 @@ class FactmemMemory(Memory):
             return None
         path = join_scope_paths(self.root_scope if root_scope is None else root_scope, scope)
         note = (categories, metadata, importance, private)
-        records = self._portal.call(self._reported, [content], path, source, note, agent_role)
+        records = SHARED_PORTAL.call(self._reported, [content], path, source, note, agent_role)
         return records[0] if records else MemoryRecord(content="no lasting fact", importance=0.0)
 
     def remember_many(
@@ -505,7 +475,7 @@ class FactmemMemory(Memory):
         path = join_scope_paths(self.root_scope if root_scope is None else root_scope, scope)
         work = self._runs.attempt
         self._submit_save(
-            lambda: self._portal.call(
+            lambda: SHARED_PORTAL.call(
                 work, lambda: self._reported(texts, path, source, note, agent_role)
             )
         )

@@ -12,21 +12,21 @@ Files are only read here, anew for each model call; the agent edits them with it
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import anyio.to_thread
-from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+from langchain.agents.middleware import ModelRequest
 from langchain_core.messages import SystemMessage
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 
 from factmem.errors import FactmemError, InputValueError
+from factmem.integrations.langchain import PromptMiddleware
 from factmem.memory.documents import MemoryDocuments
-from factmem.sync.portal import SHARED_PORTAL, Portal
 
 __all__ = ["AgentFiles", "AgentFilesMiddleware", "Document", "StoredFile"]
 
@@ -192,7 +192,7 @@ def find_project_root(start: Path) -> Path | None:
     return next((each for each in folders if (each / ".git").exists()), None)
 
 
-class AgentFilesMiddleware(AgentMiddleware[Any, Any]):
+class AgentFilesMiddleware(PromptMiddleware):
     """Adds memory files to the system prompt of a model.
 
     The files are read before each model call: an edit is in the next call, and no state or
@@ -205,7 +205,6 @@ class AgentFilesMiddleware(AgentMiddleware[Any, Any]):
             `{project_memory}`; by default each in a tag of this name.
         is_first: Whether the files precede the system prompt. If they follow it, an edit does not
             invalidate the provider's prompt cache of the system prompt.
-        portal: The portal in which sync runs read the files.
 
     Raises:
         TypeError: `files` is neither `AgentFiles` nor a function.
@@ -218,7 +217,6 @@ class AgentFilesMiddleware(AgentMiddleware[Any, Any]):
         *,
         system_prompt_template: str = _TEMPLATE,
         is_first: bool = True,
-        portal: Portal = SHARED_PORTAL,
     ) -> None:
         super().__init__()
         if not isinstance(files, AgentFiles) and not callable(files):
@@ -236,27 +234,11 @@ class AgentFilesMiddleware(AgentMiddleware[Any, Any]):
         self._template = system_prompt_template
         self._files = files
         self._is_first = is_first
-        self._portal = portal
 
-    # Quoted, because LangChain 1.1's requests and responses are not generic at run time.
-    def wrap_model_call(
-        self,
-        request: "ModelRequest[Any]",
-        handler: "Callable[[ModelRequest[Any]], ModelResponse[Any]]",
-    ) -> "ModelResponse[Any]":
-        """Add the files to the system prompt of a sync run."""
-        return handler(self._shown(request, *self._portal.call(self._sections, request.runtime)))
-
-    async def awrap_model_call(
-        self,
-        request: "ModelRequest[Any]",
-        handler: "Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]",
-    ) -> "ModelResponse[Any]":
-        """Add the files to the system prompt of an async run."""
-        return await handler(self._shown(request, *await self._sections(request.runtime)))
-
-    async def _sections(self, runtime: Runtime[Any]) -> tuple[str, str]:
-        files = self._files if isinstance(self._files, AgentFiles) else self._files(runtime)
+    async def changed(self, request: "ModelRequest[Any]") -> "ModelRequest[Any]":
+        """Add the files to the system prompt."""
+        given = self._files
+        files = given if isinstance(given, AgentFiles) else given(request.runtime)
         user, project = await _read_all(files.user), await _read_all(files.project)
         memory = self._template.format(
             user_memory=_escaped(user) or "(No user agent.md)",
@@ -266,9 +248,6 @@ class AgentFilesMiddleware(AgentMiddleware[Any, Any]):
             user_location=files.user[0].location if files.user else "none",
             project_location=_project_location(files.project, project),
         )
-        return memory, guide
-
-    def _shown(self, request: "ModelRequest[Any]", memory: str, guide: str) -> "ModelRequest[Any]":
         base = request.system_message.text if request.system_message else ""
         order = (memory, base, guide) if self._is_first else (base, memory, guide)
         prompt = "\n\n".join(each for each in order if each)

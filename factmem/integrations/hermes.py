@@ -20,7 +20,7 @@ from typing_extensions import Unpack
 
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import MemoryRuns, RunOptions, Who
-from factmem.sync.portal import SHARED_PORTAL, Portal
+from factmem.sync.portal import SHARED_PORTAL
 
 __all__ = ["HermesMemory"]
 
@@ -46,26 +46,13 @@ class HermesMemory(MemoryProvider):
     `telegram:4711`.
 
     Args:
-        memory: The memory, or `MemoryRuns` that the application made itself.
-        portal: The portal in which the memory runs.
         **options: See `MemoryRuns`. `user` gets what Hermes tells of the session.
-
-    Raises:
-        TypeError: `memory` has the wrong type.
     """
 
-    def __init__(
-        self,
-        memory: AgentMemory | MemoryRuns[Session],
-        *,
-        portal: Portal = SHARED_PORTAL,
-        **options: Unpack[RunOptions[Session]],
-    ) -> None:
-        if not isinstance(memory, MemoryRuns):
-            options.setdefault("user", user_of)
-        self.runs: MemoryRuns[Session] = MemoryRuns.over(memory, options)
+    def __init__(self, memory: AgentMemory, **options: Unpack[RunOptions[Session]]) -> None:
+        options.setdefault("user", user_of)
+        self.runs: MemoryRuns[Session] = MemoryRuns(memory, **options)
         """The runs of the memory."""
-        self._portal = portal
         self._session: Session = {}
 
     @property
@@ -87,7 +74,7 @@ class HermesMemory(MemoryProvider):
 
     def prefetch(self, query: str, *, session_id: str = "") -> str:
         """Return the facts for a turn."""
-        return self._portal.call(self.runs.prompt, self._session, query)
+        return SHARED_PORTAL.call(self.runs.prompt, self._session, query)
 
     def sync_turn(
         self,
@@ -106,7 +93,7 @@ class HermesMemory(MemoryProvider):
             {"role": "assistant", "content": assistant_content},
         ]
         conversation = session_id or session.get("session_id")
-        self._portal.call(lambda: self.runs.learn(session, turn, conversation=conversation))
+        SHARED_PORTAL.call(lambda: self.runs.learn(session, turn, conversation=conversation))
 
     def get_tool_schemas(self) -> list[dict[str, Any]]:
         """Return the memory's tools."""
@@ -118,5 +105,5 @@ class HermesMemory(MemoryProvider):
     def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:
         """Run a tool, and return its answer as JSON."""
         (tool,) = (each for each in self.runs.tools() if each.name == tool_name)
-        answer = self._portal.call(tool.call, args, self._session)
+        answer = SHARED_PORTAL.call(tool.call, args, self._session)
         return json.dumps({"error": answer}) if answer.startswith("Error:") else answer

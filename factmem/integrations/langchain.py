@@ -27,12 +27,37 @@ from factmem.integrations._placement import checked_placement, put_before_questi
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import MemoryRuns, Placement, RunOptions
 from factmem.memory.tools import MemoryTool
-from factmem.sync.portal import SHARED_PORTAL, Portal
+from factmem.sync.portal import SHARED_PORTAL
 
 __all__ = ["FactmemMiddleware"]
 
 
-class FactmemMiddleware(AgentMiddleware[Any, Any]):
+class PromptMiddleware(AgentMiddleware[Any, Any]):
+    """Changes the request of each model call, in sync and async runs."""
+
+    # Quoted, because LangChain 1.1's requests and responses are not generic at run time.
+    def wrap_model_call(
+        self,
+        request: "ModelRequest[Any]",
+        handler: "Callable[[ModelRequest[Any]], ModelResponse[Any]]",
+    ) -> "ModelResponse[Any]":
+        """Call the model of a sync run."""
+        return handler(SHARED_PORTAL.call(self.changed, request))
+
+    async def awrap_model_call(
+        self,
+        request: "ModelRequest[Any]",
+        handler: "Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]",
+    ) -> "ModelResponse[Any]":
+        """Call the model of an async run."""
+        return await handler(await self.changed(request))
+
+    async def changed(self, request: "ModelRequest[Any]") -> "ModelRequest[Any]":
+        """Return the request that the model gets."""
+        raise NotImplementedError
+
+
+class FactmemMiddleware(PromptMiddleware):
     """The memory of a run's user, for `create_agent(middleware=[...])`. Use one per agent.
 
     The facts follow the system prompt and are loaded for each model call. They are not in the
@@ -44,78 +69,54 @@ class FactmemMiddleware(AgentMiddleware[Any, Any]):
     Sync and async runs are supported. An async run uses its own event loop.
 
     Args:
-        memory: The memory, or `MemoryRuns` that the application opens itself.
         placement: `instructions` puts the facts after the system prompt, `message` into a user
             message before the user's last one.
-        portal: The portal in which sync runs use the memory.
         **options: See `MemoryRuns`. `user` gets LangGraph's `Runtime`.
 
     Raises:
-        TypeError: `memory` has the wrong type.
         ValueError: `placement` is another string.
     """
 
     def __init__(
         self,
-        memory: AgentMemory | MemoryRuns[Runtime[Any]],
+        memory: AgentMemory,
         *,
         placement: Placement = "instructions",
-        portal: Portal = SHARED_PORTAL,
         **options: Unpack[RunOptions[Runtime[Any]]],
     ) -> None:
         super().__init__()
-        self.runs: MemoryRuns[Runtime[Any]] = MemoryRuns.over(memory, options)
+        self.runs: MemoryRuns[Runtime[Any]] = MemoryRuns(memory, **options)
         """The runs of the memory."""
-        self.tools: Sequence[BaseTool] = [_tool(tool, portal) for tool in self.runs.tools()]
-        self._portal = portal
+        self.tools: Sequence[BaseTool] = [_tool(tool) for tool in self.runs.tools()]
         is_message = checked_placement(placement) == "message"
         self._with_facts = _with_message if is_message else _with_instructions
-
-    # Quoted, because LangChain 1.1's requests and responses are not generic at run time.
-    def wrap_model_call(
-        self,
-        request: "ModelRequest[Any]",
-        handler: "Callable[[ModelRequest[Any]], ModelResponse[Any]]",
-    ) -> "ModelResponse[Any]":
-        """Add the facts to the system prompt of a sync run."""
-        return handler(self._portal.call(self._with_memory, request, _conversation()))
-
-    async def awrap_model_call(
-        self,
-        request: "ModelRequest[Any]",
-        handler: "Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]",
-    ) -> "ModelResponse[Any]":
-        """Add the facts to the system prompt of an async run."""
-        return await handler(await self._with_memory(request, _conversation()))
 
     def after_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
         """Detect facts in a sync run. LangChain does not call it after a failed run."""
         if self.runs.is_learning:
-            self._portal.call(self._learn, state["messages"], runtime, _conversation())
+            SHARED_PORTAL.call(self._learn, state["messages"], runtime)
 
     async def aafter_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
         """Detect facts in an async run. LangChain does not call it after a failed run."""
         if self.runs.is_learning:
-            await self._learn(state["messages"], runtime, _conversation())
+            await self._learn(state["messages"], runtime)
 
-    async def _with_memory(
-        self, request: "ModelRequest[Any]", conversation: str | None
-    ) -> "ModelRequest[Any]":
+    async def changed(self, request: "ModelRequest[Any]") -> "ModelRequest[Any]":
+        """Add the facts, and what was said before in the thread."""
         chat = chat_of(request.messages)
         facts = await self.runs.prompt(request.runtime, chat)
         earlier = chat[: _start_of_run(chat)]
+        conversation = _conversation()
         if conversation and all(each["role"] != "assistant" for each in earlier):
             stored = await self.runs.history(request.runtime, conversation)
             messages: list[Any] = [*convert_to_messages(stored), *request.messages]
             request = request.override(messages=messages)
         return self._with_facts(request, facts)
 
-    async def _learn(
-        self, messages: list[AnyMessage], runtime: Runtime[Any], conversation: str | None
-    ) -> None:
+    async def _learn(self, messages: list[AnyMessage], runtime: Runtime[Any]) -> None:
         chat = chat_of(messages)
-        since = _start_of_run(chat)
-        await self.runs.learn(runtime, chat, since=since, conversation=conversation)
+        since, name = _start_of_run(chat), _conversation()
+        await self.runs.learn(runtime, chat, since=since, conversation=name)
 
 
 def _start_of_run(chat: Sequence[Mapping[str, object]]) -> int:
@@ -153,13 +154,13 @@ def _with_instructions(request: "ModelRequest[Any]", facts: str) -> "ModelReques
     return request.override(system_message=SystemMessage(content=parts))
 
 
-def _tool(tool: MemoryTool, portal: Portal) -> BaseTool:
+def _tool(tool: MemoryTool) -> BaseTool:
     # ToolRuntime has the same `context` as Runtime, which a `user` function reads.
     async def acall(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:
         return await tool.call(arguments, runtime)
 
     def call(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:
-        return portal.call(tool.call, arguments, runtime)
+        return SHARED_PORTAL.call(tool.call, arguments, runtime)
 
     return StructuredTool(
         name=tool.name,

@@ -41,7 +41,7 @@ from pydantic import JsonValue
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import AnyFact, Concept, FactType, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
-from factmem.sync.portal import SHARED_PORTAL, Portal
+from factmem.sync.portal import SHARED_PORTAL
 
 __all__ = ["ITEMS", "FactmemStore"]
 
@@ -60,9 +60,6 @@ class FieldVectors:
 
     They are kept by the digest of the text, and those of former or erased values only until the
     next search of their namespace. No text of one namespace is compared with that of another.
-
-    Args:
-        config: LangGraph's configuration of an index: its embedder and the paths of the fields.
     """
 
     def __init__(self, config: IndexConfig) -> None:
@@ -75,11 +72,8 @@ class FieldVectors:
     ) -> dict[ItemPath, float]:
         """Return the cosine of a question with the best field of each item, if it has any.
 
-        Args:
-            query: The question.
-            below: The prefix of the namespaces.
-            items: All items below it: the value, and the paths of its own fields if it has any,
-                False without an index.
+        `items` are all below a prefix: the value, and the paths of its own fields, False without an
+        index.
         """
         texts = {path: self._texts(*item) for path, item in items.items()}
         vectors = await self._vectors(below, texts)
@@ -166,7 +160,6 @@ class FactmemStore(BaseStore):
             this process, in one request, and raises the embedder's errors. The vectors of 1,000
             namespaces are kept, in memory only; `dims` changes nothing. Items without an indexed
             field are returned last.
-        portal: The portal in which the sync methods run.
 
     Raises:
         TypeError: `memory` has the wrong type, or its provider is not a `FactStore`.
@@ -179,7 +172,7 @@ class FactmemStore(BaseStore):
     """
 
     supports_ttl = True
-    __slots__ = ("_fields", "_memory", "_portal", "_scope", "_store", "index_config", "ttl_config")
+    __slots__ = ("_fields", "_memory", "_scope", "_store", "index_config", "ttl_config")
 
     def __init__(
         self,
@@ -188,14 +181,12 @@ class FactmemStore(BaseStore):
         *,
         ttl: TTLConfig | None = None,
         index: IndexConfig | None = None,
-        portal: Portal = SHARED_PORTAL,
     ) -> None:
         if not isinstance(memory, AgentMemory):
             raise TypeError("memory must be an AgentMemory: FactmemStore(AgentMemory(provider))")
         self._memory = memory.view(scopes=[scope])
         self._store = self._memory.store
         self._scope = scope
-        self._portal = portal
         self._fields = FieldVectors(index) if index else None
         self.ttl_config: TTLConfig | None = ttl
         self.index_config: IndexConfig | None = index
@@ -207,7 +198,7 @@ class FactmemStore(BaseStore):
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations from sync code; see `BaseStore.batch`."""
-        return self._portal.call(self._run, list(ops))
+        return SHARED_PORTAL.call(self._run, list(ops))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations; see `BaseStore.abatch`."""
@@ -219,11 +210,16 @@ class FactmemStore(BaseStore):
         for op in (given := list(ops)):
             _check(op)
         for op in given:
-            if isinstance(op, PutOp):
-                puts.setdefault(op.namespace, {})[op.key] = op
-                results.append(None)
-            else:
-                results.append(await self._read(op))
+            match op:
+                case PutOp():
+                    puts.setdefault(op.namespace, {})[op.key] = op
+                    results.append(None)
+                case GetOp():
+                    results.append(await self._get(op))
+                case SearchOp():
+                    results.append(await self._search(op))
+                case _:
+                    results.append(await self._namespaces(op))
         writes = [await self._prepared(each, by_key.values()) for each, by_key in puts.items()]
         for subject, gone, facts in writes:
             for concept in gone:
@@ -231,15 +227,6 @@ class FactmemStore(BaseStore):
             if facts:
                 await self._store.save_many(facts, subject, self._scope)
         return results
-
-    async def _read(self, op: GetOp | SearchOp | ListNamespacesOp) -> Result:
-        match op:
-            case GetOp():
-                return await self._get(op)
-            case SearchOp():
-                return await self._search(op)
-            case _:
-                return await self._namespaces(op)
 
     async def _get(self, op: GetOp) -> Item | None:
         if not op.namespace:

@@ -30,7 +30,6 @@ class FactmemBlock(BaseMemoryBlock[str]):
     such as LlamaIndex's `Memory` passes, belong to the chat of this block.
 
     Args:
-        memory: The memory, or `MemoryRuns` that the application opens itself.
         name: The block's name in LlamaIndex.
         priority: 0 keeps the facts in every prompt. The size is that of the memory's
             `message_form`.
@@ -38,7 +37,6 @@ class FactmemBlock(BaseMemoryBlock[str]):
             `user` is a name.
 
     Raises:
-        TypeError: `memory` has the wrong type.
         UnboundSubjectError: There is no `user`, and a per-entity subject has no entity.
     """
 
@@ -47,16 +45,15 @@ class FactmemBlock(BaseMemoryBlock[str]):
 
     def __init__(
         self,
-        memory: AgentMemory | MemoryRuns[None],
+        memory: AgentMemory,
         *,
         name: str = "factmem",
         priority: int = 0,
         **options: Unpack[RunOptions[None]],
     ) -> None:
         super().__init__(name=name, priority=priority)
-        if not isinstance(memory, MemoryRuns):
-            options["tools"] = False
-        self._runs = MemoryRuns.over(memory, options)
+        options["tools"] = False
+        self._runs = MemoryRuns[None](memory, **options)
         self._chat = f"llama-index-{new_id()}"
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:

@@ -53,50 +53,32 @@ _REMEMBER = "remember"
 _ABOUT_ME = "what-do-you-know-about-me"
 
 
-def _object(required: Iterable[str], **properties: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(required)}
+def _object(optional: Iterable[str] = (), /, **properties: Any) -> dict[str, Any]:
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required}
 
 
-_COUNT = {"type": "integer"}
-_NOTE = {"type": "string"}
+def _list(items: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+_COUNT, _TEXT = {"type": "integer"}, {"type": "string"}
+_NAMED = {"concept": _TEXT, "about": _TEXT}
 _FACT = _object(
-    ("concept", "values", "about", "said"),
-    concept={"type": "string"},
-    values={"type": "array", "items": {"type": "string"}},
+    ("more_values", "entity"),
+    **_NAMED,
+    values=_list(_TEXT),
     more_values=_COUNT,
-    about={"type": "string"},
-    entity={"type": "string"},
-    said={"type": "string"},
+    entity=_TEXT,
+    said=_TEXT,
 )
-_CONCEPT = _object(
-    ("concept", "about", "values"),
-    concept={"type": "string"},
-    about={"type": "string"},
-    values=_COUNT,
-)
+_FOUND = {"found": _COUNT, "shown": _COUNT}
 _OUTPUTS = {
-    "recall": _object(
-        ("found", "shown", "facts"),
-        found=_COUNT,
-        shown=_COUNT,
-        facts={"type": "array", "items": _FACT},
-        note=_NOTE,
-    ),
-    "list_concepts": _object(
-        ("found", "shown", "concepts"),
-        found=_COUNT,
-        shown=_COUNT,
-        concepts={"type": "array", "items": _CONCEPT},
-    ),
-    "remember": _object(
-        ("saved", "known_already", "forgotten", "not_taken"),
-        saved=_COUNT,
-        known_already=_COUNT,
-        forgotten=_COUNT,
-        not_taken=_COUNT,
-    ),
-    "save": _object(("saved", "concept"), saved=_COUNT, concept={"type": "string"}),
-    "forget": _object(("forgotten",), forgotten=_COUNT, note=_NOTE),
+    "recall": _object(("note",), **_FOUND, facts=_list(_FACT), note=_TEXT),
+    "list_concepts": _object(**_FOUND, concepts=_list(_object(**_NAMED, values=_COUNT))),
+    "remember": _object(saved=_COUNT, known_already=_COUNT, forgotten=_COUNT, not_taken=_COUNT),
+    "save": _object(saved=_COUNT, concept=_TEXT),
+    "forget": _object(("note",), forgotten=_COUNT, note=_TEXT),
 }
 
 
@@ -172,6 +154,7 @@ FACTS_URI: str = RESOURCE.uri
 """The URI of the resource with the user's facts."""
 
 _Context: TypeAlias = ServerRequestContext[Any]
+_Page: TypeAlias = types.PaginatedRequestParams | None
 _User: TypeAlias = tuple[tuple[str, str | None], ...]
 _Subscribed: TypeAlias = dict[str, tuple[_User, ServerSession]]
 
@@ -251,9 +234,7 @@ class _Served:
         finally:
             del self._connections[id(subscribed)]
 
-    async def list_tools(
-        self, context: _Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
+    async def list_tools(self, context: _Context, params: _Page) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[described_tool(each) for each in self._tools.values()])
 
     async def call_tool(
@@ -272,13 +253,11 @@ class _Served:
             await self._announce(self._user(context))
         return types.CallToolResult(content=content, structured_content=answer)
 
-    async def list_resources(
-        self, context: _Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
+    async def list_resources(self, context: _Context, params: _Page) -> types.ListResourcesResult:
         return types.ListResourcesResult(resources=[RESOURCE])
 
     async def list_templates(
-        self, context: _Context, params: types.PaginatedRequestParams | None
+        self, context: _Context, params: _Page
     ) -> types.ListResourceTemplatesResult:
         return types.ListResourceTemplatesResult(resource_templates=[TEMPLATE])
 
@@ -321,9 +300,7 @@ class _Served:
         bus = _UserBus(self._user(context), self._listeners, self._announce)
         return await ListenHandler(bus)(context, params)
 
-    async def list_prompts(
-        self, context: _Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListPromptsResult:
+    async def list_prompts(self, context: _Context, params: _Page) -> types.ListPromptsResult:
         return types.ListPromptsResult(prompts=prompts(self._tools))
 
     async def get_prompt(

@@ -35,9 +35,7 @@ T = TypeVar("T", default=Any)
 
 
 def with_memory(
-    agent: Agent[T],
-    memory: "AgentMemory | MemoryRuns[RunContextWrapper[T]]",
-    **options: "Unpack[RunOptions[RunContextWrapper[T]]]",
+    agent: Agent[T], memory: AgentMemory, **options: "Unpack[RunOptions[RunContextWrapper[T]]]"
 ) -> Agent[T]:
     """Return a copy of an agent with a memory.
 
@@ -49,14 +47,13 @@ def with_memory(
 
     Args:
         agent: The agent. The copy keeps its instructions, tools and hooks.
-        memory: The memory, or `MemoryRuns` that the application opens itself.
+        memory: The memory.
         **options: See `MemoryRuns`. `user` gets the `RunContextWrapper`.
 
     Raises:
         ValueError: The agent has a tool with the name of a memory tool: pass a `prefix`.
-        TypeError: `memory` has the wrong type.
     """
-    runs = MemoryRuns[RunContextWrapper[T]].over(memory, options)
+    runs = MemoryRuns[RunContextWrapper[T]](memory, **options)
     tools = [_tool(tool) for tool in runs.tools()]
     taken = {tool.name for tool in tools} & {tool.name for tool in agent.tools}
     if taken:
@@ -76,8 +73,7 @@ def with_memory(
 
 
 def memory_filter(
-    memory: "AgentMemory | MemoryRuns[RunContextWrapper[T]]",
-    **options: "Unpack[RunOptions[RunContextWrapper[T]]]",
+    memory: AgentMemory, **options: "Unpack[RunOptions[RunContextWrapper[T]]]"
 ) -> Callable[[CallModelData[T]], Awaitable[ModelInputData]]:
     """Return a filter that puts the facts into a message of their own before each model call.
 
@@ -89,12 +85,11 @@ def memory_filter(
     it in place of `with_memory`, which gives agents tools and detects facts.
 
     Args:
-        memory: The memory, or `MemoryRuns` that the application opens itself.
+        memory: The memory.
         **options: See `MemoryRuns`. `user` gets a `RunContextWrapper`.
     """
-    if not isinstance(memory, MemoryRuns):
-        options["tools"] = False
-    runs = MemoryRuns[RunContextWrapper[T]].over(memory, options)
+    options["tools"] = False
+    runs = MemoryRuns[RunContextWrapper[T]](memory, **options)
 
     async def put(data: CallModelData[T]) -> ModelInputData:
         items, context = list(data.model_data.input), RunContextWrapper[Any](data.context)

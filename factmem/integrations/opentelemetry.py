@@ -31,14 +31,10 @@ _NAMES: Mapping[MemoryOperation, str] = {
     MemoryOperation.CONSOLIDATE: "upsert_memory",
     MemoryOperation.FORGET: "delete_memory",
     MemoryOperation.ERASE: "delete_memory_store",
-    MemoryOperation.LOAD: "search_memory",
-    MemoryOperation.HISTORY: "search_memory",
-    MemoryOperation.LIST: "search_memory",
-    MemoryOperation.RECALL: "search_memory",
-    MemoryOperation.DEFINE: "search_memory",
     MemoryOperation.EMBED: "embeddings",
     MemoryOperation.CHAT: "chat",
 }
+_READ = "search_memory"
 """The operation names of the conventions, which call a place a memory store."""
 
 _COUNTS: Mapping[MemoryOperation, str] = {
@@ -88,7 +84,7 @@ class MemorySpans:
         ended_at = event.started_at + timedelta(milliseconds=event.milliseconds)
         attributes = _attributes(event, entities=self._entities)
         span = self._tracer.start_span(
-            _NAMES[event.operation],
+            _NAMES.get(event.operation, _READ),
             kind=self._trace.SpanKind.INTERNAL,
             attributes=attributes,
             start_time=round(event.started_at.timestamp() * 1e9),
@@ -162,7 +158,7 @@ def _store_id(place: Place, *, entities: bool) -> str:
 
 def _attributes(event: MemoryEvent, *, entities: bool) -> dict[str, str | int]:
     attributes: dict[str, str | int] = {
-        "gen_ai.operation.name": _NAMES[event.operation],
+        "gen_ai.operation.name": _NAMES.get(event.operation, _READ),
         "factmem.operation": event.operation.value,
         "factmem.correlation_id": event.correlation_id,
     }

@@ -43,7 +43,6 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
     model what was said before in this conversation.
 
     Args:
-        memory: The memory, or `MemoryRuns` that the application opens itself.
         placement: `instructions` puts the facts after the agent's instructions. Pydantic AI stores
             them in the message history: a saved history keeps a fact that is deleted later.
             `message` puts them before the last message of each request and not into the history.
@@ -52,7 +51,6 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
         **options: See `MemoryRuns`. `user` gets the `RunContext`.
 
     Raises:
-        TypeError: `memory` has the wrong type.
         ValueError: `placement` is another string, or this Pydantic AI is too old for `message`.
     """
 
@@ -60,13 +58,13 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
 
     def __init__(
         self,
-        memory: AgentMemory | MemoryRuns[RunContext[AgentDepsT]],
+        memory: AgentMemory,
         *,
         placement: Placement = "instructions",
         id: str = "factmem",  # noqa: A002 - the framework's name for it
         **options: Unpack[RunOptions[RunContext[AgentDepsT]]],
     ) -> None:
-        self.runs: MemoryRuns[RunContext[AgentDepsT]] = MemoryRuns.over(memory, options)
+        self.runs: MemoryRuns[RunContext[AgentDepsT]] = MemoryRuns(memory, **options)
         """The runs of the memory."""
         self.id = id
         self._placement = checked_placement(placement)

@@ -18,7 +18,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import fields, is_dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,7 +42,7 @@ from factmem.integrations._placement import checked_placement, said_earlier
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import MemoryRuns, Placement, RunOptions
 from factmem.memory.tools import MemoryTool
-from factmem.sync.portal import SHARED_PORTAL, Portal
+from factmem.sync.portal import SHARED_PORTAL
 
 __all__ = ["count_errors", "install_memory", "load_steps", "save_steps", "stepwise"]
 
@@ -55,11 +55,10 @@ T = TypeVar("T")
 
 def install_memory(
     agent: MultiStepAgent,
-    memory: AgentMemory | MemoryRuns[MultiStepAgent],
+    memory: AgentMemory,
     *,
     placement: Placement = "instructions",
     conversation: str | None = None,
-    portal: Portal = SHARED_PORTAL,
     **options: Unpack[RunOptions[MultiStepAgent]],
 ) -> MemoryRuns[MultiStepAgent]:
     """Add a memory to an agent, which keeps its callbacks and tools. Managed agents need their own.
@@ -72,12 +71,11 @@ def install_memory(
 
     Args:
         agent: The agent; changed in place.
-        memory: The memory, or `MemoryRuns`.
+        memory: The memory.
         placement: `instructions` puts the facts after the system prompt, `message` into a user
             message after those of the run.
         conversation: The name of the chat: with `conversations`, the model reads what was said in
             it before the agent's own steps. Without a name each run is one of its own.
-        portal: The portal in which the memory runs.
         **options: See `MemoryRuns`. `user` gets the agent; a function may read a context variable.
 
     Returns:
@@ -86,24 +84,23 @@ def install_memory(
     Raises:
         ValueError: The agent has a tool with the name of a memory tool: pass a `prefix`. Or
             `placement` is another string.
-        TypeError: `memory` has the wrong type.
     """
     checked_placement(placement)
-    runs = MemoryRuns[MultiStepAgent].over(memory, options)
+    runs = MemoryRuns[MultiStepAgent](memory, **options)
     conversation = conversation and runs.named(conversation)
     for tool in runs.tools():
         if tool.name in agent.tools:
             raise ValueError(
                 f"The agent already has a tool {tool.name!r}: install_memory(..., prefix='facts_')"
             )
-    agent.tools |= {tool.name: _MemoryTool(tool, agent, portal) for tool in runs.tools()}
+    agent.tools |= {tool.name: _MemoryTool(tool, agent) for tool in runs.tools()}
     earlier = list[Any]()
 
     def with_facts(messages: Sequence[Any]) -> list[Any]:
         tasks = [step.task for step in agent.memory.steps if isinstance(step, TaskStep)]
-        text = portal.call(runs.prompt, agent, tasks[-1] if tasks else "")
+        text = SHARED_PORTAL.call(runs.prompt, agent, tasks[-1] if tasks else "")
         if conversation and len(tasks) < 2:  # later runs with reset=False have it in their steps
-            stored = portal.call(runs.history, agent, conversation)
+            stored = SHARED_PORTAL.call(runs.history, agent, conversation)
             roles = (MessageRole.ASSISTANT, MessageRole.USER)
             earlier[:] = [_said_by(roles[own], said) for own, said in said_earlier(stored)]
         first = [*messages[:1]] if _is_instruction(messages[:1]) else []
@@ -123,7 +120,7 @@ def install_memory(
         chat = chat_of(agent.memory.steps)
         since = max((i for i, each in enumerate(chat) if each["role"] == "user"), default=0)
         chat += [{"role": "assistant", "content": each} for each in answer]
-        portal.call(runs.learn, agent, chat, since=since, conversation=conversation)
+        SHARED_PORTAL.call(runs.learn, agent, chat, since=since, conversation=conversation)
 
     def finished(step: FinalAnswerStep, agent: MultiStepAgent) -> None:
         learn(str(step.output))
@@ -223,7 +220,7 @@ class _MemoryTool(Tool):  # type: ignore[no-untyped-call] # its __init_subclass_
     skip_forward_signature_validation = True
     output_type = "string"
 
-    def __init__(self, tool: MemoryTool, agent: MultiStepAgent, portal: Portal) -> None:
+    def __init__(self, tool: MemoryTool, agent: MultiStepAgent) -> None:
         self.name, self.description = tool.name, tool.description
         required = tool.schema.get("required", ())
         self.inputs = {
@@ -234,14 +231,14 @@ class _MemoryTool(Tool):  # type: ignore[no-untyped-call] # its __init_subclass_
             }
             for name, each in tool.schema.get("properties", {}).items()
         }
-        self._tool, self._agent, self._portal = tool, agent, portal
+        self._tool, self._agent = tool, agent
         super().__init__()  # type: ignore[no-untyped-call] # it has no types
 
     def forward(self, *values: Any, **given: Any) -> str:
         # A CodeAgent's Python passes arguments by position; omitted ones are None.
         named = dict(zip(self.inputs, values, strict=False)) | given
         arguments = {name: value for name, value in named.items() if value is not None}
-        return self._portal.call(self._tool.call, arguments, self._agent)
+        return SHARED_PORTAL.call(self._tool.call, arguments, self._agent)
 
 
 def stepwise(agent: MultiStepAgent, task: str, **options: Any) -> Iterator[MemoryStep]:
@@ -323,39 +320,32 @@ def count_errors(steps: Iterable[MemoryStep]) -> Counter[tuple[str, str]]:
 
 # The keys are those of smolagents' own `dict()`, which loses images, and `timing=None`.
 def _dumped(step: MemoryStep) -> dict[str, Any]:
-    match step:
-        case TaskStep():
-            return {"task": step.task, "images": _images(step.task_images)}
-        case PlanningStep():
-            return {"plan": step.plan, **_call(step)}
-        case ActionStep():
-            return {
-                "step_number": step.step_number,
-                "tool_calls": [
-                    {"id": each.id, "function": {"name": each.name, "arguments": each.arguments}}
-                    for each in step.tool_calls or ()
-                ],
-                "error": None if step.error is None else step.error.dict(),
-                "model_output": step.model_output,
-                "code_action": step.code_action,
-                "observations": step.observations,
-                "images": _images(step.observations_images),
-                "action_output": _plain(step.action_output),
-                "is_final_answer": step.is_final_answer,
-                **_call(step),
-            }
-        case FinalAnswerStep():
-            return {"output": _plain(step.output)}
+    if not isinstance(step, TaskStep | PlanningStep | ActionStep | FinalAnswerStep):
+        raise TypeError(f"steps must be those of a run, not {type(step).__name__}")
+    given = _fields(step)
+    images = given.pop("task_images", None) or given.pop("observations_images", None)
+    return {**{name: _plain(each) for name, each in given.items()}, "images": _images(images)}
+
+
+def _fields(given: Any) -> dict[str, Any]:
+    names = (each.name for each in fields(given))
+    return {n: getattr(given, n) for n in names if n not in {"raw", "model_input_messages"}}
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case list() | tuple():
+            return [_plain(each) for each in value]
+        case ToolCall() | errors.AgentError():
+            return value.dict()
+        case _ if is_dataclass(value):
+            return {name: _plain(each) for name, each in _fields(value).items()}
         case _:
-            raise TypeError(f"steps must be those of a run, not {type(step).__name__}")
-
-
-def _call(step: PlanningStep | ActionStep) -> dict[str, Any]:
-    return {
-        "timing": _fields(step.timing),
-        "model_output_message": _message(step.model_output_message),
-        "token_usage": _fields(step.token_usage),
-    }
+            try:
+                json.dumps(value)
+            except (TypeError, ValueError):
+                return str(value)
+            return value
 
 
 def _parsed(given: Mapping[str, Any]) -> MemoryStep:
@@ -371,19 +361,17 @@ def _parsed(given: Mapping[str, Any]) -> MemoryStep:
     if "plan" in given:
         return PlanningStep([], message, given["plan"], timing, tokens)
     calls = [(each["function"], each["id"]) for each in given.get("tool_calls") or ()]
+    same = ("model_output", "code_action", "observations", "action_output")
     return ActionStep(
         step_number=given["step_number"],
         timing=timing,
         tool_calls=[ToolCall(call["name"], call["arguments"], key) for call, key in calls] or None,
         error=_read_error(given.get("error")),
         model_output_message=message,
-        model_output=given.get("model_output"),
-        code_action=given.get("code_action"),
-        observations=given.get("observations"),
         observations_images=images,
-        action_output=given.get("action_output"),
         token_usage=tokens,
         is_final_answer=given.get("is_final_answer", False),
+        **{name: given.get(name) for name in same},
     )
 
 
@@ -397,35 +385,14 @@ def _read_error(given: Mapping[str, str] | None) -> errors.AgentError | None:
     return error
 
 
-def _message(message: ChatMessage | None) -> dict[str, Any] | None:
-    if message is None:
-        return None
-    calls = [asdict(each) for each in message.tool_calls or ()]
-    role = getattr(message.role, "value", message.role)
-    said = {"role": role, "content": message.content, "tool_calls": calls or None}
-    return {**said, "token_usage": _fields(message.token_usage)}
-
-
 def _read_message(given: Mapping[str, Any] | None) -> ChatMessage | None:
     if given is None:
         return None
     return ChatMessage.from_dict(dict(given), token_usage=_read_tokens(given.get("token_usage")))
 
 
-def _fields(given: Timing | TokenUsage | None) -> dict[str, Any] | None:
-    return None if given is None else asdict(given)
-
-
 def _read_tokens(given: Mapping[str, int] | None) -> TokenUsage | None:
     return None if given is None else TokenUsage(given["input_tokens"], given["output_tokens"])
-
-
-def _plain(value: Any) -> Any:
-    try:
-        json.dumps(value)
-    except (TypeError, ValueError):
-        return str(value)
-    return value
 
 
 def _images(images: Sequence[Any] | None) -> list[str]:

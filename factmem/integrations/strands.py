@@ -43,7 +43,7 @@ from factmem.memory.conversations import Conversation
 from factmem.memory.runs import UNREACHABLE, MemoryRuns, RunOptions
 from factmem.models.facts import new_id
 from factmem.models.places import MemoryScope
-from factmem.sync.portal import SHARED_PORTAL, Portal
+from factmem.sync.portal import SHARED_PORTAL
 
 __all__ = [
     "SESSIONS",
@@ -72,7 +72,6 @@ class FactmemMemoryStore(MemoryStore):
     it returns. With `FactmemSessionRepository` in the same agent, its session stores the messages.
 
     Args:
-        memory: The memory, or `MemoryRuns` that the application opens itself.
         conversation: The application's name for the chat, in the source of detected facts; by
             default that of the agent's session, or one of its own.
         name: The manager's name for the store.
@@ -83,13 +82,12 @@ class FactmemMemoryStore(MemoryStore):
             so `user` is a name or a function that ignores its argument.
 
     Raises:
-        TypeError: `memory` has the wrong type.
         UnboundSubjectError: There is no `user`, and a per-entity subject has no entity.
     """
 
     def __init__(
         self,
-        memory: AgentMemory | MemoryRuns[None],
+        memory: AgentMemory,
         *,
         conversation: str | None = None,
         name: str = "factmem",
@@ -98,9 +96,8 @@ class FactmemMemoryStore(MemoryStore):
         writable: bool = True,
         **options: Unpack[RunOptions[None]],
     ) -> None:
-        if not isinstance(memory, MemoryRuns):
-            options["tools"] = False
-        self.runs: MemoryRuns[None] = MemoryRuns.over(memory, options)
+        options["tools"] = False
+        self.runs: MemoryRuns[None] = MemoryRuns(memory, **options)
         """The runs of the memory."""
         self._conversation = conversation and self.runs.named(conversation)
         self.name = name
@@ -199,17 +196,14 @@ class FactmemSessionRepository(SessionRepository):
     Args:
         memory: A view of one user, such as `memory.of("alice")`.
         scope: The scope of the state; do not store facts in it.
-        portal: The portal in which the memory runs.
 
     Raises:
         ValueError: The memory has several subjects, or `scope` is one of its own scopes.
         UnboundSubjectError: The subject is per entity and has no entity.
     """
 
-    def __init__(
-        self, memory: AgentMemory, *, scope: MemoryScope = SESSIONS, portal: Portal = SHARED_PORTAL
-    ) -> None:
-        self._memory, self._portal = memory, portal
+    def __init__(self, memory: AgentMemory, *, scope: MemoryScope = SESSIONS) -> None:
+        self._memory = memory
         self._documents = memory.documents(scope)
 
     def create_session(self, session: Session, **kwargs: Any) -> Session:
@@ -268,7 +262,7 @@ class FactmemSessionRepository(SessionRepository):
         message = {**chat, _WHOLE: _json(session_message.to_dict())}
         name = str(session_message.message_id)
         chat_at = self._conversation(session_id, agent_id)
-        self._portal.call(lambda: chat_at.append(message, ids=[name]))
+        SHARED_PORTAL.call(lambda: chat_at.append(message, ids=[name]))
 
     def read_message(
         self, session_id: str, agent_id: str, message_id: int, **kwargs: Any
@@ -282,7 +276,7 @@ class FactmemSessionRepository(SessionRepository):
     ) -> None:
         """Remove a message physically, and store the one that replaces it."""
         chat_at = self._conversation(session_id, agent_id)
-        self._portal.call(chat_at.remove, str(session_message.message_id))
+        SHARED_PORTAL.call(chat_at.remove, str(session_message.message_id))
         kept = SessionMessage.from_message(session_message.to_message(), session_message.message_id)
         self.create_message(session_id, agent_id, kept)
 
@@ -295,7 +289,7 @@ class FactmemSessionRepository(SessionRepository):
         **kwargs: Any,
     ) -> list[SessionMessage]:
         """Return the messages of an agent, oldest first."""
-        turns = self._portal.call(self._conversation(session_id, agent_id).messages)
+        turns = SHARED_PORTAL.call(self._conversation(session_id, agent_id).messages)
         found = [SessionMessage.from_dict(each[_WHOLE]) for each in turns if _WHOLE in each]
         found.sort(key=lambda each: each.message_id)  # a replaced message is appended
         return found[offset : None if limit is None else offset + limit]
@@ -304,12 +298,12 @@ class FactmemSessionRepository(SessionRepository):
         return self._memory.conversation(_name(session_id, agent_id))
 
     def _read(self, path: str) -> dict[str, Any] | None:
-        text = self._portal.call(self._documents.texts, path).get(path)
+        text = SHARED_PORTAL.call(self._documents.texts, path).get(path)
         return None if text is None else orjson.loads(text)
 
     def _write(self, path: str, fields: dict[str, Any], *, is_new: bool) -> None:
         text = orjson.dumps(_json(fields)).decode()
-        self._portal.call(lambda: self._documents.write(path, text, must_be_new=is_new))
+        SHARED_PORTAL.call(lambda: self._documents.write(path, text, must_be_new=is_new))
 
 
 class FactmemStorage:

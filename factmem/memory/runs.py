@@ -13,7 +13,6 @@ from factmem.errors import (
     ExtractionError,
     FactmemError,
     InputError,
-    InputTypeError,
     InputValueError,
     KeyRequiredError,
     MemoryAccessError,
@@ -196,24 +195,6 @@ class MemoryRuns(Generic[C]):
         self._tools: list[MemoryTool] = MemoryTool.late(
             sample, lambda each: self.view(each).tools(prefix, save=save), self.attempt
         )
-
-    @classmethod
-    def over(
-        cls, memory: "AgentMemory | MemoryRuns[C]", options: "RunOptions[C]"
-    ) -> "MemoryRuns[C]":
-        """Return `MemoryRuns` for a memory and options, or the `MemoryRuns` that was passed.
-
-        Raises:
-            TypeError: Options were passed with `MemoryRuns`.
-        """
-        if not isinstance(memory, MemoryRuns):
-            return cls(memory, **options)
-        if options:
-            raise InputTypeError(
-                f"{next(iter(options))} must be set on the MemoryRuns that you pass: "
-                f"MemoryRuns(memory, {next(iter(options))}=...)"
-            )
-        return memory
 
     def view(self, context: C) -> AgentMemory:
         """Return the memory of the run's user.

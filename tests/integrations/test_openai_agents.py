@@ -28,7 +28,6 @@ from factmem.integrations.openai_agents import (
     with_memory,
 )
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import MemoryRuns
 from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.chat_server import calls_tools, says, streams
 from tests.integrations.killed_workers import KilledWorkers
@@ -153,8 +152,7 @@ async def test_learning_in_a_session_and_streamed(server: ModelServer) -> None:
     memory = await vim_memory(
         found_fact("I use fish", "shell", "fish"), found_fact("live in Busan", "city", "Busan", 2)
     )
-    runs = MemoryRuns[Any](memory, user=user, auto_detect=True)
-    agent = with_memory(agent_of(server), runs)
+    agent = with_memory(agent_of(server), memory, user=user, auto_detect=True)
     session = SQLiteSession("s1")
     server.answer(says("Ok."), streams("Nice city"))
 

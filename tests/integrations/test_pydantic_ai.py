@@ -22,7 +22,6 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from factmem.errors import UnboundSubjectError
 from factmem.integrations.pydantic_ai import MemoryCapability, chat_of
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import MemoryRuns
 from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.chat_server import calls_tools, fails, says, streams
 from tests.integrations.killed_workers import KilledWorkers
@@ -114,10 +113,8 @@ async def test_learning_after_the_run_and_streamed(server: ModelServer) -> None:
     memory = await vim_memory(
         found_fact("I use fish", "shell", "fish"), found_fact("live in Busan", "city", "Busan", 2)
     )
-    runs = MemoryRuns[RunContext[Deps]](
-        memory, user=user, auto_detect=True, on_report=reports.append
-    )
-    agent = agent_of(server, MemoryCapability(runs))
+    capability = MemoryCapability(memory, user=user, auto_detect=True, on_report=reports.append)
+    agent = agent_of(server, capability)
     server.answer(says("Ok."), streams("Nice city"))
 
     first = await agent.run("I use fish.", deps=Deps("alice"))
@@ -166,8 +163,6 @@ async def test_wrong_constructor_arguments_raise() -> None:
     memory = await vim_memory()
     with pytest.raises(ValueError, match="placement must be"):
         MemoryCapability(memory, user=user, placement="before")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="must be set on the MemoryRuns"):
-        MemoryCapability(MemoryRuns[RunContext[Any]](memory, user=user), save=True)
     with pytest.raises(UnboundSubjectError):
         MemoryCapability(memory)
 

@@ -25,7 +25,6 @@ from factmem.integrations.smolagents import (
     save_steps,
     stepwise,
 )
-from factmem.sync import Portal
 from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.chat_server import calls_tools, says
 from tests.integrations.killed_workers import KilledWorkers
@@ -101,11 +100,10 @@ def test_an_unbound_user_raises_before_any_call(server: ModelServer) -> None:
 def test_learning_takes_the_task_at_once(server: ModelServer) -> None:
     about = memory(found_fact("I use fish", "shell", "fish"))
     agent = agent_of(server)
-    with Portal() as portal:
-        install_memory(agent, about, user="alice", auto_detect=True, portal=portal)
-        server.answer(DONE)
-        agent.run("I use fish.")
-        assert anyio.run(known_values, about)["shell"] == "fish"
+    install_memory(agent, about, user="alice", auto_detect=True)
+    server.answer(DONE)
+    agent.run("I use fish.")
+    assert anyio.run(known_values, about)["shell"] == "fish"
 
 
 def test_a_code_agent_calls_the_tools_from_its_python(server: ModelServer) -> None:

@@ -210,7 +210,6 @@ class OpenAIEmbedder(OpensClients, EmbeddingModel):
         return EmbeddingError(f"{self._model!r} {reason}{failure.omission}", status=status)
 
     def _vectors(self, answer: object) -> object:
-        """Return the vectors of an answer in the order of the strings."""
         data = getattr(answer, "data", None)
         if not isinstance(data, list):
             raise EmbeddingError(f"{self._model!r} returned an answer without embeddings")

@@ -452,12 +452,10 @@ class KeywordItems:
 
 
 def name_of(keyword: str, item: Item) -> ForgottenItem:
-    """Return the name that a forgetting uses for an item."""
     return keyword, item.fact_id, digest_of(canonical(item.value))
 
 
 def values_of(fact: StoredFact) -> Iterator[tuple[int, JsonValue]]:
-    """Yield the values of a stored fact, each with its position."""
     if "value" in fact:
         yield 0, fact["value"]
     elif "values" in fact:

@@ -226,7 +226,6 @@ def _changed(
 
 
 def presented(concept: Concept[Any, Any], items: list[Item]) -> list[AnyFact]:
-    """Return items of one keyword as facts of a concept, the oldest first."""
     if not items:
         return []
     if concept.fact_type is FactType.SINGLE:
@@ -260,7 +259,6 @@ def is_misfit(fact: AnyFact, declared: Concept[Any, Any] | None) -> bool:
 
 
 def misfit_of(fact: AnyFact, declared: Concept[Any, Any]) -> StoredFactError:
-    """Return the error for a fact that a store returned as plain JSON."""
     reason: object = "does not fit its type"
     for value in fact.values:
         try:
@@ -294,7 +292,6 @@ _STATES = {
 
 
 def single(concept: Concept[Any, Any], item: Item) -> SingleFact[Any]:
-    """Return an item as a fact of a SINGLE concept."""
     value, expires_at = item.value, item.expires_at
     return stored_single(
         concept,

@@ -84,7 +84,6 @@ class QuotedValues:
             node.is_end = True
 
     def are_in(self, quote: str) -> bool:
-        """Return whether a quote contains one of the values."""
         return quote in self._quotes or next(self._found(quote), None) is not None
 
     def are_part_of(self, text: str) -> bool:

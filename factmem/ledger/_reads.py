@@ -145,7 +145,6 @@ class LedgerReads:
         ]
 
     def matching(self, condition: Condition, now: str) -> list[ForgottenItem]:
-        """Return the current items that meet a condition."""
         by_keyword = self.at(now)
         if condition.keyword is not None:
             held = by_keyword.get(condition.keyword)

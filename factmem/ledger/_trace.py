@@ -112,7 +112,6 @@ class Life:
         return None if at is None else max(at, self.item.confirmed_at)
 
     def is_dead(self, now: str) -> bool:
-        """Return whether it has ended at `now`."""
         return self.died is not None and self.died <= now
 
     @property
@@ -151,7 +150,6 @@ class Trace(Ledger):
         return self._lives.values()
 
     def apply(self, entry: Entry) -> None:
-        """Apply the next entry."""
         # Before the entry is applied, as the hooks write to the last of each list.
         self.recorded.append(max(self.recorded_at, entry["at"]))
         self.saved.append([])

@@ -275,7 +275,6 @@ def _requoted(match: re.Match[str]) -> str:
 
 
 def members_in(value: object) -> dict[str, object]:
-    """Return the members of an object; an empty dict if `value` is not an object."""
     return value if _is_object(value) else {}
 
 
@@ -285,7 +284,6 @@ def items_in(value: object) -> Sequence[object]:
 
 
 def text_in(value: object) -> str:
-    """Return a string; an empty one if `value` is not a string."""
     return value if isinstance(value, str) else ""
 
 

@@ -55,7 +55,6 @@ async def detect_in_texts(
     source: FactSource | str | None,
     said_at: datetime | None,
 ) -> DetectionReport:
-    """See `AgentMemory.remember`."""
     async with parts.events.operation(MemoryOperation.REMEMBER) as operation:
         example = "memory.remember('I like tea'), or memory.auto_detect_facts(messages) for a chat"
         given = [texts] if isinstance(texts, str) else texts

@@ -54,7 +54,6 @@ async def recall_facts(
     limit: int,
     where: RecallFilter | None,
 ) -> RecallResult:
-    """See `AgentMemory.recall`."""
     async with parts.events.operation(MemoryOperation.RECALL) as operation:
         query = RecallQuery.of_arguments(text, parts.settings.recall, limit=limit, where=where)
         everywhere = parts.selection.everywhere(subjects, scopes)
@@ -78,7 +77,6 @@ async def recall_into(
     where: RecallFilter | None,
     max_tokens: int | None = None,
 ) -> RecallReport:
-    """See `AgentMemory.recall_facts_to_agent`."""
     async with parts.events.operation(MemoryOperation.RECALL) as operation:
         operation.places = places = parts.selection.places(subjects, scopes)
         checked_history(messages)

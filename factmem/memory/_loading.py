@@ -153,7 +153,6 @@ async def load_into(
 
 
 async def current_facts_of(parts: MemoryParts, concept: Concept[Any, L]) -> list[L]:
-    """Return the current facts of one concept."""
     places = await _places(parts, lambda: checked_concept(concept))
     resolution = await parts.reader.concept(concept, places)
     if resolution.unreadable:
@@ -164,7 +163,6 @@ async def current_facts_of(parts: MemoryParts, concept: Concept[Any, L]) -> list
 
 
 async def current_value(parts: MemoryParts, concept: Concept[V, Any]) -> V | None:
-    """Return the value of a concept with one value, or None."""
     if checked_concept(concept).fact_type is FactType.MULTIPLE:
         raise InputValueError(
             f"The concept {concept.keyword!r} has many values: await memory.values(concept)"
@@ -174,7 +172,6 @@ async def current_value(parts: MemoryParts, concept: Concept[V, Any]) -> V | Non
 
 
 async def current_values(parts: MemoryParts, concept: Concept[V, Any]) -> list[V]:
-    """Return the values of a concept."""
     facts = await current_facts_of(parts, concept)
     return [value for fact in facts for value in fact.values]
 

@@ -181,7 +181,6 @@ class MemoryParts:
         return observed(self.settings.chat_model, self.events)
 
     def required_model(self) -> ChatModel:
-        """Return the chat model."""
         if self.chat_model is None:
             raise ValueError("Detecting facts needs a chat model: AgentMemory(..., chat_model=...)")
         return self.chat_model
@@ -195,7 +194,6 @@ class MemoryParts:
 
     @cached_property
     def search(self) -> "FactSearch":
-        """The search for facts, with the indexes of the memory."""
         return self.searching(self.settings.indexes)
 
     @cached_property
@@ -206,7 +204,6 @@ class MemoryParts:
         return TurnSearch(self.provider, self.settings.indexes, self.clock)
 
     def searching(self, indexes: IndexCache) -> "FactSearch":
-        """Return a search for facts with other indexes."""
         from factmem.recall._search import FactSearch
 
         return FactSearch(
@@ -231,11 +228,9 @@ class ObservedChatModel:
     async def respond(
         self, messages: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
     ) -> ChatResponse:
-        """See `ChatModel.respond`."""
         return await self._model.respond(messages, tools=tools)
 
     async def extract(self, messages: Sequence[Message], output_type: TypeForm[T]) -> Extraction[T]:
-        """See `ChatModel.extract`."""
         async with self._events.operation(MemoryOperation.CHAT) as operation:
             extraction = await self._model.extract(messages, output_type)
             operation.spent(extraction.usage)

@@ -231,7 +231,6 @@ def _unique(items: Iterable[H]) -> tuple[H, ...]:
 
 
 def _profile(before: MemoryScopesProfile, scopes: Sequence[MemoryScope]) -> MemoryScopesProfile:
-    """Return the profile of a selection that is restricted to `scopes`."""
     names: dict[str, str] = {}
     for kind in MemoryScopeType:
         left = [scope for scope in scopes if scope.type is kind]

@@ -65,7 +65,6 @@ def check_statement(concept: object, value: object) -> None:
 def stated(
     concept: Concept[Any, Any], value: Any, said_at: datetime, *, confirmed: bool = False
 ) -> AnyFact:
-    """Return a fact of the application, with the value or the values of a concept."""
     state = FactState.CONFIRMED if confirmed else FactState.STATED
     if checked_concept(concept).fact_type is FactType.SINGLE:
         return SingleFact(concept, value, timestamp=said_at, state=state)
@@ -73,7 +72,6 @@ def stated(
 
 
 def note_of(text: str, said_at: datetime) -> MultipleFacts[str]:
-    """Return a note."""
     if not expect(text, str, "text", "await memory.note('Allergic to nuts')").strip():
         raise InputValueError("A note needs words: await memory.note('Allergic to nuts')")
     return MultipleFacts(NOTE, [text], timestamp=said_at)
@@ -90,7 +88,6 @@ def writing_place(selection: PlaceSelection) -> Place:
 
 
 async def save_in(selection: PlaceSelection, store: FactStore, fact: AnyFact) -> None:
-    """Save a fact in the first place; see `writing_place`."""
     place = writing_place(selection)
     await store.save(fact, place.subject, place.scope)
 

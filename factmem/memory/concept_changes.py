@@ -197,7 +197,6 @@ class ConceptChanges:
         *,
         dry_run: bool,
     ) -> ChangeReport:
-        """Change one place after the other."""
         places = await store.list_places()
         found: list[PlaceChange] = []
         for number, place in enumerate(places, 1):

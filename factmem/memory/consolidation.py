@@ -359,7 +359,6 @@ class MemoryConsolidation:
         )
 
     def _writable(self, merges: Sequence[Merge]) -> list[Place]:
-        """Return the places of merges; raise `MemoryAccessError` if one is not writable."""
         fact_store(self._parts.provider)
         places = [found[0].place for found in _by_place(merges)]
         for place in places:

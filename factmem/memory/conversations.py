@@ -90,7 +90,6 @@ async def _learn(
     task: LearningTask,
     done: LearningRun,
 ) -> None:
-    """Learn one conversation, and settle its task."""
     try:
         with anyio.fail_after(_LEASE.total_seconds() * 0.8):  # it must not outlive its lease
             upto, report = await _detected(store, parts_at(task.place), task)

@@ -83,7 +83,6 @@ def json_line(**fields: JsonValue) -> str:
 
 
 def prompt_section(title: str, lines: Sequence[str]) -> str:
-    """Return a title followed by lines."""
     return "\n".join((title, *lines))
 
 

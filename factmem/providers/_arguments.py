@@ -78,7 +78,6 @@ def check_purge(purge: Purge) -> None:
 
 
 def check_span(keep_history: timedelta) -> None:
-    """Raise unless `keep_history` is a valid span."""
     example = "keep_history=timedelta(days=90)"
     expect_within(keep_history, timedelta, "keep_history", example, least=timedelta(0))
 

@@ -17,7 +17,6 @@ from factmem.providers._backend import Backend, Change
 
 
 def definitions_in(ledger: Ledger, now: str) -> dict[str, ConceptDefinition]:
-    """Return the definitions in a ledger, by keyword."""
     facts: Any = ledger.load_all((), now)
     keywords = [(fact.concept.keyword, fact.value) for fact in facts]
     return {keyword: ConceptDefinition.load(keyword, plain) for keyword, plain in keywords}

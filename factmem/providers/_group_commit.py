@@ -58,7 +58,6 @@ class EventLoop:
         """Whether the bell will be rung as soon as the tasks that are ready now have run."""
 
     def create_future(self) -> Any:
-        """Create a future of an asyncio loop."""
         loop: Any = self._loop()
         return loop.create_future()
 

@@ -19,7 +19,6 @@ R = TypeVar("R")
 
 
 def memory_places(clock: StoreClock) -> StoredPlaces:
-    """Return the places of a new store in memory."""
     return StoredPlaces(
         Opening("default", None, MemoryDatabase()),  # pyright: ignore[reportArgumentType]
         clock,
@@ -48,11 +47,9 @@ class MemoryDatabase:
         """See `Database.check_mark`: nothing is encrypted."""
 
     def are_there(self, session: Session) -> bool:
-        """See `Database.are_there`."""
         return not session.is_empty
 
     def make(self, session: Session) -> None:
-        """See `Database.make`."""
         assert isinstance(session, SqliteSession)  # noqa: S101 - the only session of this dialect
         session.create()
 
@@ -65,7 +62,6 @@ class MemoryDatabase:
         return self.db
 
     def read(self, work: Callable[[Session, int], R]) -> R:
-        """See `Database.read`."""
         with self._lock:
             return work(SqliteSession(self.db, self._create), 0)
 
@@ -79,7 +75,6 @@ class MemoryDatabase:
         return False
 
     def has_extents(self, key: bytes, known: dict[bytes, tuple[int, ...]]) -> bool:
-        """See `Database.has_extents`."""
         return False
 
     def finish_erasure(self) -> bool:
@@ -94,7 +89,6 @@ class MemoryDatabase:
         self._lock = threading.RLock()
 
     def close(self) -> None:
-        """See `Database.close`."""
         if self.db is not None:
             with self._lock, closing(self.db):
                 self.db = None

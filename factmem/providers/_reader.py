@@ -46,7 +46,6 @@ class FactReader:
         return self._concepts
 
     async def concept(self, concept: Concept[Any, L], places: Sequence[Place]) -> Resolution[L]:
-        """Return the facts of a concept, resolved over the places."""
 
         async def read(place: Place) -> "_Found[L]":
             return await self._load(concept, place)
@@ -69,7 +68,6 @@ class FactReader:
     async def found(
         self, places: Sequence[Place], concepts: Iterable[Concept[Any, Any]] = ()
     ) -> "_Found[AnyFact]":
-        """Return all current facts of the places, unresolved, and the unreadable concepts."""
         known = self._concepts | {concept.keyword: concept for concept in concepts}
 
         async def read(place: Place) -> "_Found[AnyFact]":

@@ -46,7 +46,6 @@ async def watched(
     since: datetime | str | None,
     concepts: Iterable[AnyConcept],
 ) -> AsyncGenerator[FactChange]:
-    """Yield the changes of places; see `FactStore.watch`."""
     named = {word: each for each in checked_concepts(concepts) for word in each.keywords}
     known, first = dict[bytes, _Passed](), None
     if isinstance(since, str):

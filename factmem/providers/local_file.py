@@ -288,5 +288,4 @@ def _storage_of(storage: Storage | None) -> Storage:
 
 
 def _is_inside(path: Path, folder: Path) -> bool:
-    """Whether a path is in a folder, by its name."""
     return Path(os.path.abspath(path)).is_relative_to(os.path.abspath(folder))

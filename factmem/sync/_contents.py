@@ -32,12 +32,7 @@ class ContentsSync(Wraps[MemoryContents]):
     """
 
     def places(self, *, within: Sequence[str] | None = None) -> list[PlaceInfo]:
-        """Return the places that are not empty, ordered by identity.
-
-        Raises:
-            TypeError: The provider is not a `FactStore`, as in every method here.
-            StorageError: A place could not be read, as in every method here.
-        """
+        """Return the places that are not empty, ordered by identity."""
         return self._portal.call(self._wrapped.places, within=within)
 
     def tree(self) -> MemoryTree:
@@ -64,12 +59,7 @@ class ContentsSync(Wraps[MemoryContents]):
         concepts: Iterable[Concept[Any, Any]] | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> RecordPage:
-        """Return current facts of all places, last confirmed first.
-
-        Raises:
-            TypeError: `limit` or `offset` is not an integer.
-            ValueError: `limit` or `offset` is negative.
-        """
+        """Return current facts of all places, last confirmed first."""
         return self._portal.call(
             self._wrapped.records, limit, offset, concepts=concepts, metadata=metadata
         )
@@ -90,13 +80,7 @@ class ContentsSync(Wraps[MemoryContents]):
         source: FactSource | EllipsisType | None = ...,
         if_unchanged: Expected | None = None,
     ) -> PlacedFact | None:
-        """Change a fact in one atomic step and return it; None if no current fact has the id.
-
-        Raises:
-            ValueError: A value does not fit the concept, or no change was passed.
-            ChangedError: The fact is not as it was read, or was deleted. Nothing was written.
-            MemoryAccessError: The view is read-only.
-        """
+        """Change a fact in one atomic step and return it; None if no current fact has the id."""
         return self._portal.call(
             self._wrapped.update,
             fact_id,
@@ -112,12 +96,7 @@ class ContentsSync(Wraps[MemoryContents]):
     def delete(
         self, *fact_ids: str, purge: Purge = False, if_unchanged: Expected | None = None
     ) -> Forgotten:
-        """Forget facts by their ids, in all places of the memory.
-
-        Raises:
-            ChangedError: The fact is not as it was read, or was deleted. Nothing was forgotten.
-            ValueError: `if_unchanged` was passed with several ids.
-        """
+        """Forget facts by their ids, in all places of the memory."""
         return self._portal.call(
             self._wrapped.delete, *fact_ids, purge=purge, if_unchanged=if_unchanged
         )
@@ -134,15 +113,7 @@ class ContentsSync(Wraps[MemoryContents]):
         scopes: Iterable[ScopeChoice] | None = None,
         **conditions: Unpack[ForgetConditions[T]],
     ) -> Forgotten:
-        """Forget the current values that meet all conditions, and return their number; see `delete`.
-
-        Raises:
-            UnboundSubjectError: A subject is per entity and has no entity. Nothing was forgotten.
-            MemoryAccessError: One of the places is not writable in this view. Nothing was
-                forgotten.
-            ValueError: No condition was passed, `value` was passed without `concept`, or
-                `older_than` is naive. Nothing was forgotten.
-        """
+        """Forget the current values that meet all conditions, and return their number; see `delete`."""
         return self._portal.call(
             lambda: self._wrapped.forget(
                 purge=purge, subjects=subjects, scopes=scopes, **conditions
@@ -150,34 +121,19 @@ class ContentsSync(Wraps[MemoryContents]):
         )
 
     def reset(self, *, confirm: bool = False, everything: bool = False) -> ResetReport:
-        """Erase all places of a view, or of the whole store, with their history.
-
-        Raises:
-            ValueError: The memory is not a view, and `everything` is not set.
-            MemoryAccessError: The view is read-only, and `confirm` is set. Nothing was read.
-        """
+        """Erase all places of a view, or of the whole store, with their history."""
         return self._portal.call(self._wrapped.reset, confirm=confirm, everything=everything)
 
     def tidy(
         self, *, expired: bool = True, history_older_than: timedelta | None = None
     ) -> TidyReport:
-        """Remove expired values and old history from the disk, in every place of the memory.
-
-        Raises:
-            ValueError: The time span is negative.
-            MemoryAccessError: The view is read-only.
-        """
+        """Remove expired values and old history from the disk, in every place of the memory."""
         return self._portal.call(
             self._wrapped.tidy, expired=expired, history_older_than=history_older_than
         )
 
     def move(self, source: Place, target: Place) -> MoveReport:
-        """Move a place with its history to another one, such as a guest to an account.
-
-        Raises:
-            ValueError: Source and target are the same place.
-            MemoryAccessError: One of the places is not writable in this view. Nothing was moved.
-        """
+        """Move a place with its history to another one, such as a guest to an account."""
         return self._portal.call(self._wrapped.move, source, target)
 
     def export(self) -> dict[str, JsonValue]:
@@ -193,13 +149,7 @@ class ContentsSync(Wraps[MemoryContents]):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> ChangeReport:
-        """Store the facts of a keyword, or of several, with their history, as facts of one concept.
-
-        Raises:
-            ValueError: One of `keywords` is that of the concept, or `"both"` was passed for a
-                concept with one value.
-            MemoryAccessError: The view is read-only.
-        """
+        """Store the facts of a keyword, or of several, with their history, as facts of one concept."""
         return self._portal.call(
             self._wrapped.rename,
             keywords,
@@ -218,11 +168,7 @@ class ContentsSync(Wraps[MemoryContents]):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> ChangeReport:
-        """Convert the stored values of a concept and its history to the concept's type.
-
-        Raises:
-            MemoryAccessError: The view is read-only.
-        """
+        """Convert the stored values of a concept and its history to the concept's type."""
         return self._portal.call(
             self._wrapped.convert,
             concept,

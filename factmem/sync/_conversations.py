@@ -29,14 +29,7 @@ class ConversationSync(Wraps[Conversation]):
         said_at: datetime | None = None,
         ids: Sequence[str] | None = None,
     ) -> list[Turn]:
-        """Store messages in one durable write, all or none, and queue them for learning.
-
-        Raises:
-            TypeError: A message is not a dict of JSON values.
-            ValueError: A message has no role, or `ids` has another length.
-            MemoryAccessError: The view does not contain the place, or is read-only.
-            StorageError: The store failed. Nothing was stored.
-        """
+        """Store messages in one durable write, all or none, and queue them for learning."""
         return self._portal.call(self._wrapped.append, *messages, said_at=said_at, ids=ids)
 
     def turns(self, *, last: int | None = None, before: int | None = None) -> list[Turn]:
@@ -73,11 +66,7 @@ class ConversationsSync(Wraps[MemoryConversations]):
     def learn(
         self, *, workers: int = 1, per_minute: int | None = None, every: timedelta | None = None
     ) -> LearningRun:
-        """Detect the facts of chats that are due, of all users of this memory, and save them.
-
-        Raises:
-            StorageError: The store could not be read or written.
-        """
+        """Detect the facts of chats that are due, of all users of this memory, and save them."""
         return self._portal.call(
             self._wrapped.learn, workers=workers, per_minute=per_minute, every=every
         )

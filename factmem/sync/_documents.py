@@ -30,11 +30,7 @@ class DocumentsSync(Wraps[MemoryDocuments]):
         return self._portal.call(self._wrapped.texts, folder)
 
     def read(self, path: str) -> str:
-        """Return the text of a document.
-
-        Raises:
-            FileNotFoundError: The document does not exist.
-        """
+        """Return the text of a document."""
         return self._portal.call(self._wrapped.read, path)
 
     def history(self, path: str) -> list[HistoryEntry]:
@@ -42,38 +38,19 @@ class DocumentsSync(Wraps[MemoryDocuments]):
         return self._portal.call(self._wrapped.history, path)
 
     def write(self, path: str, text: str, *, must_be_new: bool = False) -> None:
-        """Write a document; with `must_be_new`, only if it does not exist.
-
-        Raises:
-            FileExistsError: The path is a folder, or the document exists and must be new.
-            NotADirectoryError: A part of the path is a document.
-        """
+        """Write a document; with `must_be_new`, only if it does not exist."""
         return self._portal.call(self._wrapped.write, path, text, must_be_new=must_be_new)
 
     def edit(self, path: str, changed: Callable[[str], str]) -> str:
-        """Replace the text with the result of a function of it, and return the new text.
-
-        Raises:
-            FileNotFoundError: The document does not exist.
-        """
+        """Replace the text with the result of a function of it, and return the new text."""
         return self._portal.call(self._wrapped.edit, path, changed)
 
     def remove(self, path: str) -> int:
-        """Delete a document, or a folder with its subfolders; return the number of documents.
-
-        Raises:
-            FileNotFoundError: There is no such document or folder.
-        """
+        """Delete a document, or a folder with its subfolders; return the number of documents."""
         return self._portal.call(self._wrapped.remove, path)
 
     def rename(self, old: str, new: str) -> None:
-        """Move a document, or a folder with its subfolders, in one write.
-
-        Raises:
-            FileNotFoundError: There is no such document or folder.
-            FileExistsError: The new path exists, or is inside the folder itself.
-            NotADirectoryError: A part of the new path is a document.
-        """
+        """Move a document, or a folder with its subfolders, in one write."""
         return self._portal.call(self._wrapped.rename, old, new)
 
 
@@ -101,12 +78,7 @@ class ToolSync(Wraps[MemoryTool]):
     def call(
         self, arguments: str | Mapping[str, object] | None = None, context: object = None
     ) -> str:
-        """Run the tool and return the text for the model: JSON, or a line that starts with `Error:`.
-
-        Raises:
-            StorageError: A place could not be read or written.
-            UnboundSubjectError: `of` returned no user, and a per-entity subject has no entity.
-        """
+        """Run the tool and return the text for the model: JSON, or a line that starts with `Error:`."""
         return self._portal.call(self._wrapped.call, arguments, context)
 
     @property

@@ -35,11 +35,7 @@ class ReviewSync(Wraps[MemoryReview]):
     def correct(
         self, fact: Reviewed, value: object, *, if_unchanged: Reviewed | str | None = None
     ) -> str:
-        """Replace the value of a fact by a confirmed one, and return the id of the change.
-
-        Raises:
-            ValueError: The value does not fit the concept.
-        """
+        """Replace the value of a fact by a confirmed one, and return the id of the change."""
         return self._portal.call(self._wrapped.correct, fact, value, if_unchanged=if_unchanged)
 
     def reject(self, fact: Reviewed, *, if_unchanged: Reviewed | str | None = None) -> str:
@@ -76,10 +72,5 @@ class ReviewSync(Wraps[MemoryReview]):
         return self._portal.call(self._wrapped.diff, then, now, subjects=subjects)
 
     def undo(self, change_id: str) -> str:
-        """Undo a change of any time, and return the id of the change that does so.
-
-        Raises:
-            ValueError: A later change rests on it, it changed nothing, or there is no such change
-                in the memory's places: purges and erasures cannot be undone, nor anything before.
-        """
+        """Undo a change of any time, and return the id of the change that does so."""
         return self._portal.call(self._wrapped.undo, change_id)

@@ -36,12 +36,7 @@ class KeysSync(Wraps[ProviderKeys]):
         return self._portal.call(self._wrapped.add, key)
 
     def remove(self, key: Key | str | Encryption) -> None:
-        """Remove a key, so that it no longer opens the store.
-
-        Raises:
-            WrongKeyError: The key does not open the store.
-            ValueError: It is the only key.
-        """
+        """Remove a key, so that it no longer opens the store."""
         return self._portal.call(self._wrapped.remove, key)
 
     def rotate(
@@ -66,13 +61,7 @@ class SqlStoreSync(StoreSync[D]):
         return self._portal.call(self._wrapped.create)
 
     def ping(self) -> StoreStatus:
-        """Raise unless the store can be reached, opened with this key, read and written.
-
-        Raises:
-            StorageError: The store failed, or does not exist and must.
-            StoreBusyError: Other writes took too long.
-            DecryptionError: The key is missing or wrong.
-        """
+        """Raise unless the store can be reached, opened with this key, read and written."""
         return self._portal.call(self._wrapped.ping)
 
     def compact(
@@ -88,21 +77,10 @@ class SqlStoreSync(StoreSync[D]):
     def verify(
         self, anchor: str | None = None, *, progress: Callable[[int, int], None] | None = None
     ) -> None:
-        """Raise unless every place is readable and has come at least as far as the anchor says.
-
-        Raises:
-            TamperedError: The store, or a place, is gone, was changed, or was put back to an older
-                copy.
-            CorruptJournalError: The same, in a store that is not encrypted.
-            ValueError: The string is no anchor.
-        """
+        """Raise unless every place is readable and has come at least as far as the anchor says."""
         return self._portal.call(self._wrapped.verify, anchor, progress=progress)
 
     @property
     def keys(self) -> KeysSync:
-        """The keys of an encrypted store.
-
-        Raises:
-            ValueError: The store was opened without encryption.
-        """
+        """The keys of an encrypted store."""
         return KeysSync(self._wrapped.keys, self._portal)

@@ -23,12 +23,7 @@ class LocalStoreSync(SqlStoreSync[LocalFileMemoryProvider]):
     """
 
     def backup(self, folder: str | Path) -> str:
-        """Copy the store into a new folder while others use it, and return an anchor of the copy.
-
-        Raises:
-            ValueError: The folder exists, or nothing was saved in the store yet.
-            StorageError: The copy could not be written.
-        """
+        """Copy the store into a new folder while others use it, and return an anchor of the copy."""
         return self._portal.call(self._wrapped.backup, folder)
 
     def restore(
@@ -38,21 +33,9 @@ class LocalStoreSync(SqlStoreSync[LocalFileMemoryProvider]):
         anchor: str | None = None,
         erased: Iterable[ErasureReceipt] = (),
     ) -> int:
-        """Replace the store by a backup, without the places that were erased since.
-
-        Raises:
-            ValueError: There is no backup in the folder, or the store is another one.
-            StoreBusyError: Another process or instance has the store open. Nothing was changed.
-            TamperedError: The backup is older than its anchor, or was changed.
-            StorageError: The backup, or this store, is damaged. Nothing was changed.
-        """
+        """Replace the store by a backup, without the places that were erased since."""
         return self._portal.call(self._wrapped.restore, backup, anchor=anchor, erased=erased)
 
     def salvage(self, folder: str | Path) -> SalvagedStore:
-        """Save what can be read of a damaged store into a store in a new folder.
-
-        Raises:
-            ValueError: The folder exists.
-            StorageError: Not even the row of the store can be read.
-        """
+        """Save what can be read of a damaged store into a store in a new folder."""
         return self._portal.call(self._wrapped.salvage, folder)

@@ -142,13 +142,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         return self._portal.call(self._wrapped.text, question, limit, max_tokens=max_tokens)
 
     def documents(self, scope: ScopeChoice, subject: MemorySubject | None = None) -> DocumentsSync:
-        """Return the documents of a subject: texts with paths, in a separate scope.
-
-        Raises:
-            TypeError: The provider is not a `FactStore`.
-            ValueError: `scope` is in the profile, or the memory has several subjects.
-            UnboundSubjectError: The subject is per entity and has no entity.
-        """
+        """Return the documents of a subject: texts with paths, in a separate scope."""
         return DocumentsSync(self._wrapped.documents(scope, subject), self._portal)
 
     def conversation(
@@ -159,13 +153,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         learn_after: timedelta | None = None,
         keep: timedelta | None = None,
     ) -> ConversationSync:
-        """Return a chat of the user, whose messages are stored and learnt from. No I/O.
-
-        Raises:
-            UnboundSubjectError: The subject is per entity and has no entity.
-            ValueError: The name is not valid, the memory has no scope, or `learn_after` is passed
-                with `learn=False`.
-        """
+        """Return a chat of the user, whose messages are stored and learnt from. No I/O."""
         return ConversationSync(
             self._wrapped.conversation(name, learn=learn, learn_after=learn_after, keep=keep),
             self._portal,
@@ -245,11 +233,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         confirmed: bool = False,
         if_unchanged: Expected | EllipsisType | None = ...,
     ) -> AnyFact | None:
-        """Save the value of a concept, or a list of values for one with many. No call to a model.
-
-        Raises:
-            ChangedError: The concept does not have that state any more. Nothing was saved.
-        """
+        """Save the value of a concept, or a list of values for one with many. No call to a model."""
         any_call: Any = self._wrapped.save
         result: AnyFact | None = self._portal.call(
             any_call, concept, value, confirmed=confirmed, if_unchanged=if_unchanged
@@ -257,12 +241,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         return result
 
     def edit(self, profile: type[P]) -> AbstractContextManager[P]:
-        """Load a profile, and write what the block changed in it. No call to a model.
-
-        Raises:
-            TypeError: It is not a class of `Profile`.
-            ValueError: A value that was added to a list is not of its type. Nothing was written.
-        """
+        """Load a profile, and write what the block changed in it. No call to a model."""
         return self._portal.entered(self._wrapped.edit(profile))
 
     def note(self, text: str) -> MultipleFacts[str]:

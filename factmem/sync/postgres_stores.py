@@ -19,9 +19,5 @@ class PostgresStoreSync(SqlStoreSync[PostgresMemoryProvider]):
     """
 
     def migrate(self) -> None:
-        """Create the tables, or migrate them to the version of this release.
-
-        Raises:
-            StorageError: The tables have a later version than this release knows.
-        """
+        """Create the tables, or migrate them to the version of this release."""
         return self._portal.call(self._wrapped.migrate)

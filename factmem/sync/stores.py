@@ -43,39 +43,21 @@ class ProviderSync(Wraps[AgentMemoryProvider]):
     """
 
     def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
-        """Store `fact` as a statement about its concept, said at its `timestamp`.
-
-        Raises:
-            ValueError: A value would change in a round trip through JSON. Nothing was stored.
-            StorageError: The store failed. Nothing was acknowledged.
-        """
+        """Store `fact` as a statement about its concept, said at its `timestamp`."""
         return self._portal.call(self._wrapped.save, fact, subject, scope)
 
     def load(self, concept: Concept[Any, L], subject: MemorySubject, scope: MemoryScope) -> list[L]:
-        """Return the current facts of a concept; empty if it has none.
-
-        Raises:
-            StoredFactError: A stored value does not fit the concept's `value_type`.
-            StorageError: The store could not be read.
-        """
+        """Return the current facts of a concept; empty if it has none."""
         return self._portal.call(self._wrapped.load, concept, subject, scope)
 
     def load_all(self, subject: MemorySubject, scope: MemoryScope) -> list[AnyFact]:
-        """Return all current facts, each concept with the type it was last saved with.
-
-        Raises:
-            StorageError: The store could not be read.
-        """
+        """Return all current facts, each concept with the type it was last saved with."""
         return self._portal.call(self._wrapped.load_all, subject, scope)
 
     def load_by_description(
         self, description: str, subject: MemorySubject, scope: MemoryScope
     ) -> list[AnyFact]:
-        """Return the current facts that match a few words.
-
-        Raises:
-            StorageError: The store could not be read.
-        """
+        """Return the current facts that match a few words."""
         return self._portal.call(self._wrapped.load_by_description, description, subject, scope)
 
 
@@ -113,12 +95,7 @@ class StoreSync(WrapsContext[S]):
             self._portal.call(changes.aclose)
 
     def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
-        """Store `fact` as a statement about its concept, said at its `timestamp`.
-
-        Raises:
-            ValueError: A value would change in a round trip through JSON. Nothing was stored.
-            StorageError: The store failed. Nothing was acknowledged.
-        """
+        """Store `fact` as a statement about its concept, said at its `timestamp`."""
         return self._portal.call(self._wrapped.save, fact, subject, scope)
 
     def save_many(
@@ -136,12 +113,7 @@ class StoreSync(WrapsContext[S]):
         as_of: datetime | None = None,
         valid_at: WhenLike | None = None,
     ) -> list[L]:
-        """Return the facts of a concept that are current, or were at `as_of`.
-
-        Raises:
-            StoredFactError: A stored value does not fit the concept's `value_type`.
-            ValueError: `as_of` or `valid_at` is naive, or `valid_at` is no time.
-        """
+        """Return the facts of a concept that are current, or were at `as_of`."""
         return self._portal.call(
             self._wrapped.load, concept, subject, scope, as_of=as_of, valid_at=valid_at
         )
@@ -155,11 +127,7 @@ class StoreSync(WrapsContext[S]):
         as_of: datetime | None = None,
         valid_at: WhenLike | None = None,
     ) -> list[AnyFact]:
-        """Return all facts that are current, or were at `as_of`, or held at `valid_at`.
-
-        Raises:
-            ValueError: `as_of` or `valid_at` is naive, or `valid_at` is no time.
-        """
+        """Return all facts that are current, or were at `as_of`, or held at `valid_at`."""
         return self._portal.call(
             self._wrapped.load_all,
             subject,
@@ -195,12 +163,7 @@ class StoreSync(WrapsContext[S]):
         purge: Purge = False,
         **conditions: Unpack[ForgetConditions[T]],
     ) -> Forgotten:
-        """Forget the current values that meet all given conditions, and return their number.
-
-        Raises:
-            ValueError: No condition was given (use `erase` to empty a place), `value` was given
-                without `concept`, or `older_than` is naive.
-        """
+        """Forget the current values that meet all given conditions, and return their number."""
         return self._portal.call(
             lambda: self._wrapped.forget(subject, scope, purge=purge, **conditions)
         )
@@ -217,12 +180,7 @@ class StoreSync(WrapsContext[S]):
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[MemoryScope] | None = None,
     ) -> list[PlaceInfo]:
-        """Return the places that are not empty, ordered by identity.
-
-        Raises:
-            UnboundSubjectError: One of `subjects` is per entity and has no entity.
-            TypeError: `subjects` or `scopes` is not a list of these.
-        """
+        """Return the places that are not empty, ordered by identity."""
         return self._portal.call(self._wrapped.places, subjects=subjects, scopes=scopes)
 
     def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
@@ -230,37 +188,21 @@ class StoreSync(WrapsContext[S]):
         return self._portal.call(self._wrapped.entries, subject, scope)
 
     def replay(self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope) -> int:
-        """Append entries recorded elsewhere, with their own times, and return how many were new.
-
-        Raises:
-            ValueError: An entry is invalid, or was recorded over ten minutes after this moment.
-        """
+        """Append entries recorded elsewhere, with their own times, and return how many were new."""
         return self._portal.call(self._wrapped.replay, entries, subject, scope)
 
     def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:
-        """Append the entries that `change` computes from a place's ledger; return their number.
-
-        Raises:
-            ValueError: An entry that it returned is invalid.
-        """
+        """Append the entries that `change` computes from a place's ledger; return their number."""
         return self._portal.call(self._wrapped.amend, change, subject, scope)
 
     def amend_current(
         self, change: CurrentChange, subject: MemorySubject, scope: MemoryScope
     ) -> int:
-        """Append the entry that `change` computes from the current facts; `amend` without history.
-
-        Raises:
-            ValueError: The entry that it returned is invalid.
-        """
+        """Append the entry that `change` computes from the current facts; `amend` without history."""
         return self._portal.call(self._wrapped.amend_current, change, subject, scope)
 
     def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int:
-        """Rewrite the ledger of a place, history included; return how many entries changed.
-
-        Raises:
-            ValueError: An entry that it returned is invalid.
-        """
+        """Rewrite the ledger of a place, history included; return how many entries changed."""
         return self._portal.call(self._wrapped.rewrite, edit, subject, scope)
 
     def concepts(self) -> list[ConceptDefinition]:
@@ -275,13 +217,7 @@ class StoreSync(WrapsContext[S]):
         after: Place | None = None,
         limit: int | None = None,
     ) -> list[Place]:
-        """Return the places that are not empty, in the store's own order, without reading them.
-
-        Raises:
-            UnboundSubjectError: A subject is per entity and has no entity.
-            TypeError: An argument is of the wrong type.
-            ValueError: `limit` is less than 1.
-        """
+        """Return the places that are not empty, in the store's own order, without reading them."""
         return self._portal.call(
             self._wrapped.list_places, subjects=subjects, scopes=scopes, after=after, limit=limit
         )
@@ -291,11 +227,7 @@ class StoreSync(WrapsContext[S]):
         return self._portal.call(self._wrapped.version, subject, scope)
 
     def replay_erasures(self, erased: Iterable[ErasureReceipt]) -> int:
-        """Erase again what an older copy of the store brought back; return the number of places.
-
-        Raises:
-            StorageError: The store failed. The same call continues.
-        """
+        """Erase again what an older copy of the store brought back; return the number of places."""
         return self._portal.call(self._wrapped.replay_erasures, erased)
 
     def turn_candidates(
@@ -305,9 +237,5 @@ class StoreSync(WrapsContext[S]):
         return self._portal.call(self._wrapped.turn_candidates, places, question)
 
     def shred(self) -> ShredReceipt:
-        """Destroy the keys of all facts that were erased or purged before now.
-
-        Raises:
-            ValueError: The keys of the store cannot be destroyed, or other keys open it too.
-        """
+        """Destroy the keys of all facts that were erased or purged before now."""
         return self._portal.call(self._wrapped.shred)

@@ -32,7 +32,6 @@ def theme(
     source: FactSource | None = None,
     expires_at: datetime | None = None,
 ) -> SingleFact[str]:
-    """Return a fact about `THEME`."""
     return SingleFact(
         THEME,
         value,
@@ -50,7 +49,6 @@ def languages(
     source: FactSource | None = None,
     expires_at: datetime | None = None,
 ) -> MultipleFacts[str]:
-    """Return a fact about `LANGUAGES`."""
     return MultipleFacts(
         LANGUAGES,
         values,

@@ -2,8 +2,8 @@
 
     python -m tests.sync.generate
 
-A twin has every public method of its class, with the signature, the types, the first paragraph of
-the docstring and its errors, as source text: type checkers and editors read it like code that was
+A twin has every public method of its class, with the signature, the types and the first paragraph of
+the docstring, as source text: type checkers and editors read it like code that was
 written by hand. A test compares the files with what this script makes.
 """
 
@@ -582,9 +582,8 @@ def _without_await(text: str) -> str:
 
 
 def _shortened(text: str) -> str:
-    """Return the first paragraph of a docstring and its errors."""
-    first, *others = text.split("\n\n")
-    return "\n\n".join([first, *(each for each in others if each.startswith("Raises:"))])
+    """Return the first paragraph of a docstring; the class refers to the rest."""
+    return text.partition("\n\n")[0]
 
 
 def main() -> None:

@@ -309,7 +309,6 @@ class _Failed(NamedTuple):
 
 
 def _failed(error: Exception, session: PostgresSession | None) -> _Failed | None:
-    """Return the failed attempt of a driver error; None for other errors."""
     is_open = session is not None and session.is_committing
     if isinstance(error, DeadlineExceeded | NotReplicated):
         return _Failed(Failure.REFUSED, error, is_unknown=is_open or _is_committed(error))

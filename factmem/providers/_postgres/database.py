@@ -67,11 +67,9 @@ class PostgresDatabase:
         self._lock_seconds = lock_seconds
 
     def start_afresh(self) -> None:
-        """See `Database.start_afresh`."""
         self.connections.start_afresh()
 
     def close(self) -> None:
-        """See `Database.close`."""
         self.connections.close()
 
     def rest(self, is_wanted: Callable[[], bool]) -> None:
@@ -84,14 +82,12 @@ class PostgresDatabase:
     # Tables
 
     def where(self, session: CoreSession) -> str:
-        """See `Database.where`."""
         return _own(session).server
 
     def check_mark(self, mark: bytes) -> None:
         """See `Database.check_mark`: the name of a store is in its key ring."""
 
     def are_there(self, session: CoreSession) -> bool:
-        """See `Database.are_there`."""
         version = schema.found_version(_own(session))
         schema.check_version(version)
         if version:
@@ -143,13 +139,11 @@ class PostgresDatabase:
     # Work
 
     def read(self, work: Callable[[CoreSession, int], R]) -> R:
-        """See `Database.read`."""
         return self.connections.run(self._noted(work), is_read=True)
 
     apart = read
 
     def write(self, work: Callable[[CoreSession, int], R]) -> R:
-        """See `Database.write`."""
         return self.connections.run(self._noted(work))
 
     forget = write_soon = write

@@ -63,7 +63,6 @@ def driver() -> ModuleType:
 
 
 def is_pool(value: object) -> bool:
-    """Whether an object has the methods of a pool."""
     names = ("getconn", "putconn")
     return not isinstance(value, type) and all(callable(getattr(value, n, None)) for n in names)
 
@@ -213,7 +212,6 @@ class Session:
         self._connection.prepare_threshold = None
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
 
     def _begin_commit(self) -> None:
@@ -310,7 +308,6 @@ def failure_of(error: Exception) -> Failure | None:
 
 
 def is_state(error: Exception, *states: str) -> bool:
-    """Whether an error has one of some SQLSTATEs."""
     return getattr(error, "sqlstate", None) in states
 
 

@@ -119,12 +119,10 @@ class PostgresSession(Session):
     file: object = None
 
     def select_store(self, number: int) -> None:
-        """See `Session.select_store`."""
         self.configure({"factmem.store": str(number)})
         self.store = number
 
     def read_places(self, known: Mapping[bytes, Extent]) -> list[Row]:
-        """See `Session.read_places`."""
         if len(known) == 1:
             ((place, extent),) = known.items()
             return self.rows(_READ_ONE, [place, *extent, self.most_lines])
@@ -132,17 +130,14 @@ class PostgresSession(Session):
         return self.rows(_READ_MANY, [byte_strings(known), *map(numbers, columns), self.most_lines])
 
     def renew(self) -> bool:
-        """See `Session.renew`."""
         return False
 
     def take_numbers(self, store: int, heads: Sequence[Head], mark: int, at: int) -> list[Row]:
-        """See `Session.take_numbers`."""
         return self.rows(_HEADS, _columns(store, heads, mark, at))
 
     def append_plain(
         self, store: int, heads: Sequence[Head], lines: Sequence[Line], mark: int, at: int
     ) -> list[Row]:
-        """See `Session.append_plain`."""
         counts = {head.place: head.added for head in heads}
         # The numbers are not known yet, so each line says how many follow it.
         topics = [
@@ -157,7 +152,6 @@ class PostgresSession(Session):
         return self.rows(_APPEND, given)
 
     def insert(self, store: int, lines: Sequence[Line], ends: Sequence[End]) -> None:
-        """See `Session.insert`."""
         given: list[object] = [store, byte_strings(each.place for each in lines)]
         given += [numbers(each.number for each in lines), numbers(each.at for each in lines)]
         given += [numbers(each.mark for each in lines), byte_strings(each.stored for each in lines)]
@@ -171,18 +165,15 @@ class PostgresSession(Session):
             self.rows(_INSERT_TOPICS, [store, *_topic_columns(topics)])
 
     def find_mark(self, places: Sequence[bytes], marks: Sequence[int]) -> int | None:
-        """See `Session.find_mark`."""
         for (mark,) in self.rows(_FIND_MARKS, [byte_strings(places), numbers(marks)] * 2):
             found: int = mark
             return found
         return None
 
     def read_marks(self, place: bytes) -> Mapping[int, int]:
-        """See `Session.read_marks`."""
         return dict(self.rows(_READ_MARKS, [place]))
 
     def void_marks(self, places: Sequence[bytes], marks: Sequence[int]) -> None:
-        """See `Session.void_marks`."""
         self.rows(_VOID_MARKS, [numbers(marks), byte_strings(places)])
 
     def check_integrity(self) -> None:
@@ -193,7 +184,6 @@ class PostgresSession(Session):
 
 
 def _columns(store: int, heads: Sequence[Head], mark: int, at: int) -> list[object]:
-    """Return the parameters of `_HEADS`."""
     return [
         *(mark, at, store),
         byte_strings(head.place for head in heads),

@@ -214,7 +214,6 @@ class VectorSpaces:
     def spaces(
         self, session: PostgresSession, places: Iterable[bytes], model: str, dimensions: int
     ) -> dict[bytes, Space]:
-        """Return the vectors of some places."""
         given = [byte_strings(places), model_key(model), dimensions]
         return {place: Space(*row) for place, *row in session.rows(_READ_SPACES, given)}
 
@@ -310,6 +309,5 @@ def erase_vectors(session: PostgresSession, key: bytes) -> None:
 
 
 def own(session: Session) -> PostgresSession:
-    """Return the session of this database."""
     assert isinstance(session, PostgresSession)  # noqa: S101 - the only session of this dialect
     return session

@@ -114,7 +114,6 @@ class TsWords:
         )
 
     def asked(self, search: int, terms: Sequence[str]) -> str:
-        """See `WordIndex.asked`."""
         return " & ".join(f"'{search}:{term}'" for term in terms)
 
     def make(self, session: Session, search: int) -> None:
@@ -123,7 +122,6 @@ class TsWords:
     def add(
         self, session: Session, search: int, documents: Sequence[tuple[int, SearchDocument]]
     ) -> None:
-        """See `WordIndex.add`."""
         for at in range(0, len(documents), _ROWS):
             part = documents[at : at + _ROWS]
             texts = keys(each.digest.hex() or "NULL" for _, each in part)
@@ -132,7 +130,6 @@ class TsWords:
             session.rows(_ADD, [search, session.store, items, texts, "{" + words + "}"])
 
     def remove(self, session: Session, key: bytes, search: int, items: Sequence[int]) -> None:
-        """See `WordIndex.remove`."""
         rows = session.rows(_REMOVE, [search, numbers(items)])
         drop_vectors(own(session), key, search, [text for (text,) in rows if text is not None])
 
@@ -164,7 +161,6 @@ class TsWords:
     def meaning(
         self, session: Session, searches: Mapping[bytes, int], question: SearchQuestion
     ) -> "PlaceVectors | None":
-        """See `WordIndex.meaning`."""
         postgres = own(session)
         extension = None if question.vector is None else self._vectors.extension(postgres)
         if question.vector is None or extension is None:
@@ -195,7 +191,6 @@ class PlaceVectors:
         """The vector without its share of the mean of all vectors."""
 
     def nearest(self, key: bytes, search: int, inside: RecallFilter) -> list[int]:
-        """See `Meaning.nearest`."""
         space = self._spaces.get(key)
         if space is None or not space.counted:
             return []
@@ -216,7 +211,6 @@ class PlaceVectors:
     def cosines(
         self, key: bytes, search: int, items: Sequence[int]
     ) -> dict[int, tuple[float, float]]:
-        """See `Meaning.cosines`."""
         space = self._spaces.get(key)
         if space is None or not items:
             return {}
@@ -225,7 +219,6 @@ class PlaceVectors:
         return {item: (one, two) for item, one, two in self._session.rows(query, given)}
 
     def statistics(self, key: bytes) -> tuple[int, float, float]:
-        """See `Meaning.statistics`."""
         space = self._spaces.get(key)
         if space is None or space.total is None:
             return 0, 0.0, 0.0
@@ -236,7 +229,6 @@ class PlaceVectors:
         )
 
     def is_complete(self, key: bytes, search: int) -> bool:
-        """See `Meaning.is_complete`."""
         space = self._spaces.get(key)
         return space is not None and not self._session.rows(_IS_BEHIND, [search, space.upto])
 

@@ -159,7 +159,6 @@ def name_of(reader: PlaceReader, identity: Identity, place: Identity) -> str:
 def info_of(
     session: Session, reader: PlaceReader, place: Identity, row: Row
 ) -> ConversationInfo | None:
-    """Return the conversation of a row of `LIST_OWNED`."""
     head = PlaceRow(*row)
     key, sealer = head.place, reader.sealer(head.place, head.data_key)
     identity = sealer.open_names(head.names)
@@ -205,7 +204,6 @@ class StoredConversations:
     def append(
         self, place: Identity, conversation: str, turns: Sequence[NewTurn], learn_after: int | None
     ) -> list[Turn]:
-        """See `ConversationStore.append`."""
         identity, mark = identity_in(place, conversation), new_mark()
         added: list[Turn] = []
 
@@ -240,14 +238,12 @@ class StoredConversations:
     def turns(
         self, place: Identity, conversation: str, last: int | None, before: int | None
     ) -> list[Turn]:
-        """See `ConversationStore.turns`."""
         identity = identity_in(place, conversation)
         return self._places.read_store(
             lambda session, reader: read_turns(session, reader, identity, last, before), []
         )
 
     def conversations(self, place: Identity) -> list[ConversationInfo]:
-        """See `ConversationStore.conversations`."""
 
         def read(session: Session, reader: PlaceReader) -> list[ConversationInfo]:
             rows = session.rows(sql.LIST_OWNED, [reader.store.number, reader.key(place)])
@@ -257,7 +253,6 @@ class StoredConversations:
         return self._places.read_store(read, [])
 
     def changes(self, since: Mapping[Identity, object]) -> dict[Identity, TurnChanges]:
-        """See `ConversationStore.changes`."""
         read = self._places.reading
         return self._places.run(lambda session, _: changes_since(session, read(session), since))
 
@@ -273,7 +268,6 @@ class StoredConversations:
         before: str | None = None,
         ids: Sequence[str] | None = None,
     ) -> int:
-        """See `ConversationStore.remove`."""
         removed = 0
 
         def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
@@ -303,19 +297,16 @@ class StoredConversations:
         return removed
 
     def states(self, known: Collection[str]) -> dict[str, tuple[Identity, str] | None]:
-        """See `ConversationStore.states`."""
         found = self._places.states_of(known, chats=True).items()
         return {state: identity and conversation_of(identity) for state, identity in found}
 
     def lines(self, place: Identity, conversation: str) -> dict[int, Entry]:
-        """See `ConversationStore.lines`."""
         identity = identity_in(place, conversation)
         return self._places.read_store(
             lambda session, reader: _lines(session, reader, identity), {}
         )
 
     def removed_at(self, place: Identity, conversation: str) -> str | None:
-        """See `ConversationStore.removed_at`."""
         return self._places.noted_at(identity_in(place, conversation))
 
     def rewrite(
@@ -324,7 +315,6 @@ class StoredConversations:
         conversation: str,
         edit: Callable[[dict[int, Entry], int], dict[int, Entry]],
     ) -> None:
-        """See `ConversationStore.rewrite`."""
         identity, mark, is_purge = identity_in(place, conversation), new_mark(), False
 
         def write(session: Session, unknown: int) -> None:
@@ -363,7 +353,6 @@ class StoredConversations:
     # The queue
 
     def take(self, lease: int, within: Boundary) -> LearningTask | None:
-        """See `ConversationStore.take`."""
         # Never 0, which is the lease of a conversation that no worker has.
         token = randbits(62) | 1
 
@@ -393,13 +382,11 @@ class StoredConversations:
         return self._places.write(write)
 
     def learnt(self, task: LearningTask, upto: int) -> bool:
-        """See `ConversationStore.learnt`."""
         return self._settle(
             task, lambda key, now: (sql.SET_LEARNT, [upto, now, key, upto, key, task.lease])
         )
 
     def failed(self, task: LearningTask, again_in: int | None) -> bool:
-        """See `ConversationStore.failed`."""
         is_over, pause = int(again_in is None), again_in or 0
         return self._settle(
             task, lambda key, now: (sql.SET_FAILED, [now + pause, is_over, key, task.lease])
@@ -420,7 +407,6 @@ class StoredConversations:
         return self._places.write(write)
 
     def retry(self, within: Boundary) -> int:
-        """See `ConversationStore.retry`."""
 
         def write(session: Session, _: int) -> int:
             reader = self._places.reading(session)
@@ -433,7 +419,6 @@ class StoredConversations:
         return self._places.write(write)
 
     def state(self, within: Boundary) -> LearningState:
-        """See `ConversationStore.state`."""
 
         def read(session: Session, reader: PlaceReader) -> LearningState:
             where, given = _wanted(reader, within)

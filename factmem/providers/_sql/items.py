@@ -42,7 +42,6 @@ class StoredItem(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """The digest of the stored fact, in hex."""
         return blake2b(self.stored, digest_size=16).hexdigest()
 
     def fact(self, concept: Concept[Any, Any] | None = None) -> AnyFact:

@@ -61,7 +61,6 @@ class StoreKeys:
         return self._places.run(read)
 
     def add(self, encryption: Encryption) -> None:
-        """Add a key."""
 
         def change(row: StoreRow) -> StoreRow:
             ring, _ = self._opening.ring(row)
@@ -72,7 +71,6 @@ class StoreKeys:
         self._change(change)
 
     def remove(self, encryption: Encryption) -> None:
-        """Remove a key."""
 
         def change(row: StoreRow) -> StoreRow:
             self._opening.ring(row)
@@ -272,7 +270,6 @@ class _Reporting:
 
 
 def _outdated(row: StoreRow, after: bytes, most: int) -> list[object]:
-    """Return the arguments of LIST_OUTDATED."""
     return [row.number, after, row.generation.to_bytes(4, "big"), most]
 
 

@@ -406,7 +406,6 @@ class PlaceReader:
         return None
 
     def damaged(self, problem: str) -> FactmemError:
-        """Return the error for a damaged place."""
         error = TamperedError if self.store.is_sealed else CorruptJournalError
         return error(f"{problem}: restore it from a backup")
 
@@ -689,6 +688,5 @@ class Views:
             view.clear()
 
     def drop(self, identity: Identity) -> None:
-        """Drop a place's view."""
         with self._lock:
             self._views.pop(identity, None)

@@ -47,7 +47,6 @@ class KeyRing:
 
     @classmethod
     def new(cls, store: str) -> "KeyRing":
-        """Return a ring of random keys."""
         return cls(store, os.urandom(32), {1: os.urandom(32)}, 1)
 
     def with_new_generation(self) -> "KeyRing":
@@ -57,7 +56,6 @@ class KeyRing:
         return replace(self, generations=generations, generation=following)
 
     def dump(self) -> bytes:
-        """Return the ring as JSON."""
         generations = {str(each): key.hex() for each, key in self.generations.items()}
         return orjson.dumps(
             {
@@ -70,7 +68,6 @@ class KeyRing:
 
     @classmethod
     def load(cls, text: bytes) -> "KeyRing":
-        """Return the ring of a dump."""
         fields = orjson.loads(text)
         generations = {int(each): bytes.fromhex(key) for each, key in fields["gens"].items()}
         return cls(fields["store"], bytes.fromhex(fields["names"]), generations, fields["gen"])
@@ -93,12 +90,10 @@ class RingSealing(Sealing):
         self.generation = ring.generation
 
     def key(self, kind: str, names: tuple[str | None, ...]) -> bytes:
-        """See `Sealing.key`."""
         text = named(kind, self._store, names)
         return hmac.new(self._ring.names, text, sha256).digest()[:16]
 
     def new_data_key(self, place: bytes) -> bytes | None:
-        """See `Sealing.new_data_key`."""
         return self._wrapped(place, os.urandom(32))
 
     def rewrapped(self, place: bytes, data_key: bytes) -> bytes:
@@ -106,7 +101,6 @@ class RingSealing(Sealing):
         return self._wrapped(place, self._unwrapped(place, data_key))
 
     def sealer(self, place: bytes, data_key: bytes | None) -> Sealer:
-        """See `Sealing.sealer`."""
         if data_key is None:
             raise TamperedError(
                 "A place of an encrypted store has no data key: its row was changed"

@@ -107,7 +107,6 @@ class Sealer:
         return kind, scope, subject, entity
 
     def seal_index(self, index: bytes) -> bytes:
-        """Return an index as it is stored."""
         return index
 
     def open_index(self, stored: bytes) -> bytes | None:

@@ -297,7 +297,6 @@ class StoredPlaces:
         until: str | None = None,
         keyword: str | None = None,
     ) -> R:
-        """See `Backend.present`."""
         if until is not None:
             return await self.entries(
                 identity, lambda entries: present(Ledger(entries, until=until), until)
@@ -331,7 +330,6 @@ class StoredPlaces:
         return self.present_view(self.view(identity), present)
 
     def present_view(self, view: View, present: Present[R]) -> R:
-        """Present what was read of a place."""
         with view.lock:
             return present(view.ledger, self.now(view.ledger))
 
@@ -340,11 +338,9 @@ class StoredPlaces:
         return self.clock.now(ledger.recorded_at) if ledger.may_expire else ledger.recorded_at
 
     def known(self, identity: Identity) -> View | None:
-        """Return the view of a place, if there is one."""
         return self._views.known(identity)
 
     def view(self, identity: Identity) -> View:
-        """Return the view of a place, up to date."""
         view = self._views.of(identity)
         self._follow({identity: view})
         return view
@@ -368,7 +364,6 @@ class StoredPlaces:
 
     @in_thread
     def entries(self, identity: Identity, use: Callable[[list[Entry]], R]) -> R:
-        """See `Backend.entries`."""
         answer = self.read_store(lambda session, reader: reader.whole(session, identity), None)
         return use([] if answer is None else counted(answer.entries))
 
@@ -397,13 +392,11 @@ class StoredPlaces:
 
     @in_thread
     def states(self, known: Collection[str]) -> dict[str, Identity | None]:
-        """Return a string for the state of each place; see `FactStore.states`."""
         return self.states_of(known)
 
     def states_of(
         self, known: Collection[str], *, chats: bool = False
     ) -> dict[str, Identity | None]:
-        """Return a string for the state of each place, or of each conversation."""
 
         def read(session: Session, reader: PlaceReader) -> dict[str, Identity | None]:
             found: dict[str, Identity | None] = {}
@@ -424,7 +417,6 @@ class StoredPlaces:
     def unread(
         self, known: Mapping[Identity, object], use: Callable[[Mapping[Identity, Unread]], R]
     ) -> R:
-        """See `Backend.unread`."""
         empty: dict[Identity, Unread] = {}
         return use(self.read_store(lambda at, reader: _unread(at, reader, known), empty))
 
@@ -510,7 +502,6 @@ class StoredPlaces:
     async def append(
         self, identity: Identity, entry: dict[str, Any], *, since: object = None
     ) -> None:
-        """See `Backend.append`."""
         save = Save(identity, parts_of(entry), since if isinstance(since, Moment) else None)
         if not self.database.is_inline:
             await self._commits.submit(save)
@@ -521,7 +512,6 @@ class StoredPlaces:
             raise pending.error
 
     def commit(self, batch: Sequence[Pending[Save]]) -> None:
-        """Save a batch in one transaction for all of its places."""
         saves = [pending.work for pending in batch]
         late: dict[int, set[Save]] = {}
 
@@ -559,7 +549,6 @@ class StoredPlaces:
 
     @in_thread
     def moment(self, identity: Identity) -> Moment:
-        """Return the current moment of a place, for `learn`."""
         here = self._erased_here
         return self.read_store(
             lambda session, reader: moment_of(
@@ -672,7 +661,6 @@ class StoredPlaces:
 
     @in_thread
     def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
-        """Remove a place."""
         erased: Erased | None = None
 
         def write(session: Session, unknown: int) -> Erased:
@@ -714,7 +702,6 @@ class StoredPlaces:
 
     @in_thread
     def write_index(self, identity: Identity, index: bytes, version: str) -> bool:
-        """Store an index of a place; return False if the place has another version by now."""
 
         def write(session: Session, _: int) -> bool:
             reader = self.reading(session)

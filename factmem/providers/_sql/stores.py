@@ -50,7 +50,6 @@ class OpenStore:
 
     @property
     def is_sealed(self) -> bool:
-        """Whether the store is encrypted."""
         return self.mode == SEALED
 
 
@@ -216,7 +215,6 @@ class Opening:
         return StoreRow(number, store_id, mode, found, generation, anchors)
 
     def ring(self, row: StoreRow) -> "tuple[KeyRing, str]":
-        """Return the key ring of a sealed store, and the id of the slot that it was in."""
         if self.encryption is None:
             raise KeyRequiredError(
                 "The store is encrypted: open it with its key, by "

@@ -56,7 +56,6 @@ class Moment(NamedTuple):
 
 
 def moment_of(session: Session, store: int, place: bytes, here: int) -> Moment:
-    """Return the present moment of a place, given by its key."""
     ((erasures, made),) = session.rows(sql.READ_MOMENT, [place, store])
     return Moment(erasures, made, here)
 
@@ -191,7 +190,6 @@ class PlaceWriter:
     # Saves
 
     def append(self, session: Session, batch: Batch, mark: int) -> dict[Identity, Saved]:
-        """Append a batch in one transaction."""
         if not self._is_sealed and session.appends_at_once:
             lines = [
                 Line(key, index, batch.now, mark, body, list(map(topic_of, keywords)))
@@ -245,7 +243,6 @@ class PlaceWriter:
             return Appended(saved, late)
 
     def _append_locked(self, session: Session, batch: Batch, mark: int) -> dict[Identity, Saved]:
-        """Append a batch inside a transaction."""
         lines: list[Line] = []
         ends: list[End] = []
         saved: dict[Identity, Saved] = {}
@@ -308,7 +305,6 @@ class PlaceWriter:
     # Changes inside a transaction
 
     def lock(self, session: Session, key: bytes) -> PlaceRow | None:
-        """Lock the row of a place; None if it does not exist."""
         for row in session.rows(sql.LOCK, [key]):
             return PlaceRow(*row)
         return None
@@ -319,7 +315,6 @@ class PlaceWriter:
         session.take_numbers(self._store, place.heads(is_empty=True), NO_MARK, EMPTY_AT)
 
     def delete_empty(self, session: Session, identity: Identity) -> None:
-        """Delete the row of a place that has no lines."""
         session.rows(*sql.among(sql.DELETE_EMPTY, [self._reader.key(identity)]))
 
     def is_marked(self, session: Session, identity: Identity, mark: int) -> bool:
@@ -457,7 +452,6 @@ class PlaceRewriter(PlaceWriter):
             self.erase_row(session, key)
 
     def erase_row(self, session: Session, key: bytes) -> None:
-        """Delete the rows of a place or of a conversation."""
         self._drop_derived(session, key, None)
         session.rows(sql.DELETE_ALL_LINES, [key])
         session.rows(sql.DELETE_ALL_TOPICS, [key])

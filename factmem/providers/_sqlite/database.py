@@ -91,7 +91,6 @@ class _Connections:
     pin = -1
 
     def close(self) -> None:
-        """Close all connections."""
         for db in (self.warm, self.reader, self.writer):
             if db is not None:
                 with suppress(sqlite3.Error):
@@ -147,7 +146,6 @@ class SqliteDatabase:
     # Tables
 
     def where(self, session: Session) -> str:
-        """See `Database.where`."""
         return repr(str(self.root.absolute()))
 
     def are_there(self, session: Session) -> bool:
@@ -155,12 +153,10 @@ class SqliteDatabase:
         return not session.is_empty
 
     def make(self, session: Session) -> None:
-        """See `Database.make`."""
         assert isinstance(session, SqliteSession)  # noqa: S101 - the only session of this dialect
         session.create()
 
     def check_mark(self, mark: bytes) -> None:
-        """See `Database.check_mark`."""
         self.files.check_mark(mark)
 
     # Work
@@ -349,7 +345,6 @@ class SqliteDatabase:
             self.cool()
 
     def has_extents(self, key: bytes, known: dict[bytes, tuple[int, ...]]) -> bool:
-        """See `Database.has_extents`."""
         db = self.warm() if len(known) <= _FEW else None
         if db is None:
             return False

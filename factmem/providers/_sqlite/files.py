@@ -408,7 +408,6 @@ class DatabaseFiles:
         return False
 
     def connect(self, mode: str, path: Path | None = None) -> sqlite3.Connection:
-        """Return a new connection in one of SQLite's modes, to the database or another file."""
         if path is None:
             self._check_sides()
         db = sqlite3.connect(
@@ -434,7 +433,6 @@ class DatabaseFiles:
         return found.st_dev, found.st_ino
 
     def error_of(self, exc: sqlite3.Error) -> Exception:
-        """Return the error for one of SQLite's."""
         name = getattr(exc, "sqlite_errorname", type(exc).__name__)
         if code_of(exc) in _BUSY:
             return StoreBusyError(
@@ -483,7 +481,6 @@ class DatabaseFiles:
 
 
 def code_of(exc: sqlite3.Error) -> int:
-    """Return the primary result code of an error."""
     return getattr(exc, "sqlite_errorcode", 0) & 0xFF
 
 

@@ -88,7 +88,6 @@ class SqliteSession:
 
     @property
     def is_empty(self) -> bool:
-        """See `Session.is_empty`."""
         return self.db is None
 
     @property
@@ -98,12 +97,10 @@ class SqliteSession:
         return self.db
 
     def create(self) -> None:
-        """Create the database."""
         assert self._create is not None  # noqa: S101 - only writes create a store
         self.db = self._create()
 
     def rows(self, query: str, parameters: Sequence[object] = ()) -> list[Row]:
-        """See `Session.rows`."""
         self.give_way()
         db, text = self.connection, _translated(query)
         # A read takes no lock: it must not wait for writers.
@@ -114,7 +111,6 @@ class SqliteSession:
 
     @contextmanager
     def transaction(self) -> Any:
-        """See `Session.transaction`."""
         db = self.connection
         with self._lock():
             db.execute("BEGIN IMMEDIATE")
@@ -128,7 +124,6 @@ class SqliteSession:
                 raise
 
     def select_store(self, number: int) -> None:
-        """See `Session.select_store`."""
         self.store = number
 
     def read_places(self, known: Mapping[bytes, Extent]) -> list[Row]:
@@ -156,14 +151,12 @@ class SqliteSession:
         return found
 
     def renew(self) -> bool:
-        """See `Session.renew`."""
         if self._renew is None:
             return False
         self._renew()
         return True
 
     def take_numbers(self, store: int, heads: Sequence[Head], mark: int, at: int) -> list[Row]:
-        """See `Session.take_numbers`."""
         # A place that gets lines is written once, by `insert`, with the tail that they give it.
         execute = self.connection.execute
         found: list[Row] = []
@@ -181,7 +174,6 @@ class SqliteSession:
         return found
 
     def insert(self, store: int, lines: Sequence[Line], ends: Sequence[End]) -> None:
-        """See `Session.insert`."""
         many = self.connection.executemany
         many(_INSERT, [(place, number, at, line) for place, number, at, _, line, _ in lines])
         topics = [(each.place, topic, each.number) for each in lines for topic in each.topics]
@@ -198,7 +190,6 @@ class SqliteSession:
     def append_plain(
         self, store: int, heads: Sequence[Head], lines: Sequence[Line], mark: int, at: int
     ) -> list[Row]:
-        """See `Session.append_plain`."""
         raise AssertionError("lines have checksums of their numbers, which are not known yet")
 
     # The outcome of a commit is always known, so no attempt needs a mark.
@@ -207,14 +198,12 @@ class SqliteSession:
         """See `Session.find_mark`."""
 
     def read_marks(self, place: bytes) -> Mapping[int, int]:
-        """See `Session.read_marks`."""
         return {}
 
     def void_marks(self, places: Sequence[bytes], marks: Sequence[int]) -> None:
         """See `Session.void_marks`."""
 
     def check_integrity(self) -> None:
-        """See `Session.check_integrity`."""
         found = self.connection.execute("PRAGMA integrity_check(1)").fetchone()
         if found != ("ok",):
             # It reports a read that the disk refused in the same words, so it is asked again.

@@ -16,17 +16,14 @@ class FtsWords:
     """The words of searches in SQLite; see `WordIndex`."""
 
     def holding(self, session: Session, search: int) -> str:
-        """See `WordIndex.holding`."""
         name = f"words_{search}"
         query = "SELECT rowid AS item, CAST(%s AS REAL) AS weight FROM {0} WHERE {0} MATCH %s"
         return query.format(name)
 
     def asked(self, search: int, terms: Sequence[str]) -> str:
-        """See `WordIndex.asked`."""
         return " AND ".join(f'"{term}"' for term in terms)
 
     def make(self, session: Session, search: int) -> None:
-        """See `WordIndex.make`."""
         session.rows(
             f"CREATE VIRTUAL TABLE words_{search} USING fts5(words, content='', detail=none, "
             "columnsize=0, tokenize=\"ascii tokenchars '_'\")"
@@ -35,7 +32,6 @@ class FtsWords:
     def add(
         self, session: Session, search: int, documents: Sequence[tuple[int, SearchDocument]]
     ) -> None:
-        """See `WordIndex.add`."""
         statement = f"INSERT INTO words_{search} (rowid, words) VALUES (%s, %s)"  # noqa: S608
         for item, document in documents:
             session.rows(statement, [item, " ".join(document.terms)])
@@ -46,11 +42,9 @@ class FtsWords:
     def drop(
         self, session: Session, key: bytes, search: int, removed: Collection[str] | None
     ) -> None:
-        """See `WordIndex.drop`."""
         session.rows(f"DROP TABLE IF EXISTS words_{search}")
 
     def patience(self, session: Session) -> AbstractContextManager[None]:
-        """See `WordIndex.patience`."""
         return nullcontext()
 
     def meaning(

@@ -9,6 +9,7 @@ ROTATIONS = 200
 FAULTS = 3000
 POWER_CUTS = 500
 HISTORIES = 1000
+REMOVALS = 2000
 CHATS = 10000
 WEB_SECONDS = 60
 MUTANTS = 50
@@ -94,6 +95,8 @@ else
 	$(python) -m tests.storms.disk_faults --faults $(FAULTS) --seed $(SEED) --encrypted
 	$(python) -m tests.storms.power_cuts --cuts $(POWER_CUTS) --seed $(SEED)
 	$(python) -m tests.storms.power_cuts --cuts $(POWER_CUTS) --seed $(SEED) --encrypted
+	$(python) -m tests.storms.erasures --removals $(REMOVALS) --seed $(SEED)
+	$(python) -m tests.storms.erasures --removals $(REMOVALS) --seed $(SEED) --encrypted
 	$(python) -m tests.storms.tampering --cases $(CASES)
 	$(python) -m tests.scaling
 	$(python) -m tests.storms.many_processes

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,15 +27,14 @@ import anyio
 from factmem import Key
 from factmem.errors import FactmemError
 from tests.storms.disk_faults.storm import library
-from tests.storms.power_cuts.worker import NAMES, opened
-from tests.world import AGENT, USER
+from tests.storms.power_cuts.worker import opened
 
 HEAD = struct.Struct("<IIqq")
 WRITE, SYNC, TRUNCATE, UNLINK, MOVE, NOTE = range(6)
 FILLED = {WRITE, MOVE, NOTE}
 SECTOR = 512
-PIECE = 32
-"""A piece of a value in hexadecimal digits: 16 bytes."""
+HALF, PIECE = 8, 16
+"""The bytes of a piece of a value or row."""
 OPERATIONS = 150
 CUTS_A_RUN = 25
 
@@ -124,34 +123,78 @@ class Notes:
     """The acknowledged values that must be there, with the numbers of their users."""
     unsure: dict[str, int] = field(default_factory=dict)
     """The values of an operation that has not returned."""
+    doubtful: dict[str, int] = field(default_factory=dict)
+    """The values of operations that failed."""
     gone: set[str] = field(default_factory=set)
-    clear: list[str] = field(default_factory=list)
-    """The values of which no copy remains."""
+    removed: list[bytes] = field(default_factory=list)
+    """What may be in no copy that is made later."""
+    clear: list[bytes] = field(default_factory=list)
+    """What may be in no file, as the receipts say."""
+    copies: dict[str, int] = field(default_factory=dict)
+    """The backups, with how much was removed before each."""
+    wrong: list[str] = field(default_factory=list)
+    faults: int = 0
+    removals: int = 0
 
     def take(self, note: str) -> None:
         """Take a note of the worker."""
         kind, *words = note.split()
-        if kind in {"save", "remove"}:
-            owner, values = int(words[0]), words[1:]
-            self.unsure = dict.fromkeys(values, owner)
-            for value in values:
-                self.live.pop(value, None)
-        elif kind == "removed":
-            self.gone |= set(words[2:])
-            self.clear += words[2:] if words[1] == "False" else []
-            self.unsure = {}
-        else:
-            self.live |= self.unsure
-            self.unsure = {}
+        match kind:
+            case "save" | "remove":
+                self._begin(dict.fromkeys(words[1:], int(words[0])))
+            case "erase":
+                known = (self.live | self.doubtful).items()
+                self._begin({value: owner for value, owner in known if owner == int(words[0])})
+            case "removed":
+                gone = [*map(str.encode, self.unsure), *map(bytes.fromhex, words[1:])]
+                self.removals += 1
+                self.removed += gone
+                self.clear += gone if words[0] == "False" else []
+                self.gone |= self.unsure.keys()
+                self.unsure = {}
+            case "copy":
+                self.copies[words[0]] = len(self.removed)
+            case "wrong":
+                self.wrong.append(note)
+            case "faults":
+                self.faults = sum(map(int, words))
+            case "failed":
+                self.end()
+            case "done":
+                self.live |= self.unsure
+                self.unsure = {}
+
+    def end(self) -> None:
+        """The operation under way has failed, or its process was killed."""
+        self.doubtful |= self.unsure
+        self.unsure = {}
+
+    def _begin(self, values: dict[str, int]) -> None:
+        self.unsure = values
+        for value in values:
+            self.live.pop(value, None)
+            self.doubtful.pop(value, None)
 
 
-def left_pieces(folder: Path, notes: Notes) -> list[str]:
-    """Return a line for each removed value of which the files have a piece."""
-    content = b"".join(path.read_bytes() for path in folder.iterdir())
+def left_pieces(folder: Path, removed: Iterable[bytes]) -> list[str]:
+    """Return a line for each removed value or row of which the files have a piece."""
+    contents = [path.read_bytes() for path in folder.iterdir()]
+    # Whatever its place, a piece has a half in the middle that begins at a multiple of its length.
+    halves = {
+        content[at : at + HALF] for content in contents for at in range(0, len(content), HALF)
+    }
     return [
-        "a piece of a removed value is in the files"
-        for whole in map(str.encode, notes.clear)
-        if any(whole[at : at + PIECE] in content for at in range(0, len(whole) - PIECE + 1, 8))
+        f"a piece of what was removed is in {folder.name!r}"
+        for whole in removed
+        if any(
+            whole[at : at + HALF] in halves
+            and any(
+                whole[begin : begin + PIECE] in content
+                for begin in range(max(0, at - HALF), min(at, len(whole) - PIECE) + 1)
+                for content in contents
+            )
+            for at in range(len(whole) - HALF + 1)
+        )
     ]
 
 
@@ -162,12 +205,12 @@ async def faults_of(folder: Path, notes: Notes, key: str) -> list[str]:
         async with opened(folder, key) as store:
             await store.verify()
             read = dict[str, int]()
-            for owner in range(NAMES):
-                for fact in await store.load_all(USER.of(f"{owner}"), AGENT):
-                    read |= dict.fromkeys(map(str, fact.values), owner)
+            for place in await store.list_places():
+                for fact in await store.load_all(place.subject, place.scope):
+                    read |= dict.fromkeys(map(str, fact.values), int(place.subject.entity or 0))
     except FactmemError as exc:
         return [*found, f"damaged: {type(exc).__name__}: {exc}"]
-    may_be = notes.live | notes.unsure
+    may_be = notes.live | notes.unsure | notes.doubtful
     found += ["lost" for value, owner in notes.live.items() if read.get(value) != owner]
     found += ["revived" for value in read if value in notes.gone]
     found += ["invented" for value, owner in read.items() if may_be.get(value) != owner]
@@ -214,7 +257,7 @@ def faults_after_cuts(
                 path = left / name
                 path.write_bytes(data)
                 path.chmod(0o600)
-            faults = [] if key else left_pieces(left, notes)
+            faults = left_pieces(left, notes.clear)
             faults += anyio.run(faults_of, left, notes, key)
             found += [f"seed {seed}, step {number}: {fault}" for fault in faults]
             shutil.rmtree(left)

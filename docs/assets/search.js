@@ -11,9 +11,9 @@
     if (message && message.type === 2 && typeof message.data === "string") {
       const words = message.data.split(/\s+/).map((word) => word.replace(/^[("']+|[?!.,;:)"']+$/g, ""));
       const kept = words.filter((word) => word && !without.has(word.toLowerCase()));
-      // The index has stems, "telemetri": the beginning of a word must not contain its last "y".
-      const begun = kept.map((word) => word.replace(/([^aeiou])y$/i, "$1"));
-      if (kept.length) message = { ...message, data: begun.join(" ") };
+      // The index has stems, "passphras", which begin with no whole word: a weight asks for the stem too.
+      const asked = kept.map((word) => `${word} ${word}^1`);
+      if (kept.length) message = { ...message, data: asked.join(" ") };
     }
     return post.call(this, message, ...rest);
   };

@@ -1,8 +1,8 @@
 """The site's search, asked as its theme asks: which pages come first for a question.
 
-It repeats what the search worker of mkdocs-material does with lunr: fields and their weights, every
-word as a beginning, and more weight for pages and for hits of all words. The words that a question
-leaves out are read from docs/assets/search.js.
+It repeats what docs/assets/search.js asks, each word as a beginning and as its stem, and what the
+search worker of mkdocs-material does with lunr: fields and their weights, and more weight for pages
+and for hits of all words.
 """
 
 import json
@@ -19,10 +19,12 @@ QUESTIONS = Path(__file__).parent / "questions.tsv"
 _WORDS = re.compile(r'"([a-z ]+)"')
 
 
-def questions() -> list[tuple[str, str]]:
-    """Return what people type into a search box, each with the page that answers it."""
+def questions() -> list[tuple[str, set[str]]]:
+    """Return what people type into a search box, each with the pages that answer it."""
     lines = QUESTIONS.read_text().splitlines()
-    return [(question, page) for question, page in (line.split("\t") for line in lines)]
+    return [
+        (question, set(pages.split())) for question, pages in (line.split("\t") for line in lines)
+    ]
 
 
 class SiteSearch:
@@ -60,17 +62,18 @@ class SiteSearch:
         """Return the pages that the search shows, best first."""
         words = [word.strip("?!.,;:()\"'") for word in question.split()]
         kept = [word for word in words if word and word.lower() not in self._without] or words
-        begun = [re.sub(r"([^aeiou])y$", r"\1", word, flags=re.IGNORECASE) for word in kept]
-        terms = [term for word in begun for term in re.split(r"[\s\-]+", word) if term]
+        terms = [term.lower() for word in kept for term in re.split(r"[\s\-]+", word) if term]
         scores: dict[str, float] = defaultdict(float)
-        for hit in self._index.search(" ".join(f"{term.lower()}*" for term in terms)):
+        for hit in self._index.search(" ".join(f"{term}* {term}^1" for term in terms)):
             ref: str = hit["ref"]
             found = hit["match_data"].metadata
-            part = sum(any(word.startswith(term.lower()) for word in found) for term in terms)
+            part = sum(any(word.startswith(term) for word in found) for term in terms)
             weight = (0 if "#" in ref else 1) + part / len(terms)
             page = ref.partition("#")[0]
             scores[page] = max(scores[page], hit["score"] * (1 + weight**2))
-        return sorted(scores, key=lambda page: -scores[page])
+        return [
+            page.removesuffix(".html") for page in sorted(scores, key=lambda page: -scores[page])
+        ]
 
 
 def _plain(text: str) -> str:

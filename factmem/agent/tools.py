@@ -24,6 +24,7 @@ from factmem.agent.context import AgentContext, AgentStep, AgentTool
 from factmem.errors import FactmemError
 from factmem.llm._answer import problem_lines
 from factmem.llm.base import ChatResponse, DefinedTool, ToolCall
+from factmem.models._values import sendable
 from factmem.models.when import system_clock
 
 __all__ = ["StepLimitError", "Tool", "ToolError"]
@@ -94,7 +95,7 @@ class Tool(DefinedTool):
         try:
             returned = await self._call_function(given)
         except ToolError as exc:
-            return _sendable(f"Error: {exc}")
+            return sendable(f"Error: {exc}")
         return self._result_text(returned)
 
     async def _call_function(self, given: Arguments) -> object:
@@ -111,7 +112,7 @@ class Tool(DefinedTool):
 
     def _result_text(self, returned: object) -> str:
         if isinstance(returned, str):
-            return _sendable(returned)
+            return sendable(returned)
         try:
             return _json_of(returned)
         except (PydanticSerializationError, TypeError, ValueError):
@@ -240,7 +241,7 @@ def _problem_text(exc: ValidationError) -> str:
         return "Error: the tool was not called. Its arguments must be one JSON object."
     head = "Error: the tool was not called. These arguments do not fit:"
     lines = problem_lines(problems)
-    return _sendable(f"{head}\n{lines}\nCall it again with all arguments put right.")
+    return sendable(f"{head}\n{lines}\nCall it again with all arguments put right.")
 
 
 def _json_of(returned: object) -> str:
@@ -248,12 +249,7 @@ def _json_of(returned: object) -> str:
         return to_json(returned).decode()
     except PydanticSerializationError:
         # Half a surrogate pair in a page or a file name must not end the run.
-        return _sendable(json.dumps(returned, ensure_ascii=False, default=to_jsonable_python))
-
-
-def _sendable(text: str) -> str:
-    """Replace half surrogate pairs, which no endpoint accepts."""
-    return text.encode("utf-8", "replace").decode()
+        return sendable(json.dumps(returned, ensure_ascii=False, default=to_jsonable_python))
 
 
 _HEADING = re.compile(r"(Args|Arguments|Parameters|Params):\s*")

@@ -25,7 +25,7 @@ from factmem.detection._earlier import message_digests
 from factmem.detection._evidence import Sentence, ends, has_its_numbers, is_telling, states
 from factmem.detection._items import STATED, UNSTATED, Item, as_item
 from factmem.detection.report import DetectionRequest, Doubt, Refusal, RejectedItem, RejectionReason
-from factmem.models._values import Canonical, normalized
+from factmem.models._values import Canonical, normalized, sendable
 from factmem.models.facts import MAX_BEFORE, AnyConcept, Concept, FactSource, FactType, SourceKind
 from factmem.models.places import MemoryScopeType, Place
 from factmem.models.when import When
@@ -472,7 +472,7 @@ def _new_concept(text: str, item: Mapping[str, JsonValue]) -> AnyConcept:
         raise Refusal(RejectionReason.INVALID_KEYWORD, f"its keyword {exc}") from None
     value, description = item.get("value"), item.get("description")
     words = " ".join(description[:2_000].split()) if isinstance(description, str) else ""
-    words = words.encode("utf-8", "replace").decode()[:MAX_DESCRIPTION]
+    words = sendable(words)[:MAX_DESCRIPTION]
     fact_type = _asked_type(item) or FactType.SINGLE
     listed = value if isinstance(value, list) and value else [value]
     value_type: object = str if all(isinstance(each, str) for each in listed) else JsonValue

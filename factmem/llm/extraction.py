@@ -8,6 +8,7 @@ from typing_extensions import TypeForm, TypeVar
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.llm._answer import AnswerType, Problem, Reading
 from factmem.llm.base import ChatResponse, Extraction, Message
+from factmem.models._values import sendable
 from factmem.usage import Usage
 
 __all__ = ["extract_by_asking"]
@@ -110,7 +111,7 @@ def _asked_again(
     messages: Sequence[Message], response: ChatResponse, problem: Problem
 ) -> list[Message]:
     # Half a surrogate pair cannot be sent back.
-    answer = response.text.encode("utf-8", "replace").decode()
+    answer = sendable(response.text)
     correction = (
         "That answer cannot be used:\n"
         f"{problem.details}\n"

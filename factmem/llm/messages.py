@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from factmem._arguments import kind_of
 from factmem.errors import InputTypeError
+from factmem.models._values import sendable
 
 __all__ = ["History"]
 
@@ -94,7 +95,7 @@ def content_text(message: Mapping[str, object]) -> str:
         text = "\n".join(text for text in texts if isinstance(text, str))
     else:
         text = ""
-    return text.encode("utf-8", "replace").decode()
+    return sendable(text)
 
 
 def is_instruction(message: Mapping[str, object]) -> bool:

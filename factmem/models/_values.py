@@ -77,6 +77,16 @@ def is_text(text: str) -> bool:
     return True
 
 
+def sendable(text: str) -> str:
+    """Replace half surrogate pairs, which no endpoint accepts, by U+FFFD.
+
+    A question mark in their place would make a question of the sentence.
+    """
+    if is_text(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def with_article(what: str) -> str:
     """Return a noun with its article, as the beginning of a sentence: "An entity"."""
     return f"{'An' if what[0] in 'aeio' else 'A'} {what}"

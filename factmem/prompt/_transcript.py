@@ -14,7 +14,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import repeat
+from itertools import chain, repeat
 from typing import NamedTuple
 
 from factmem._arguments import expect, expect_all, expect_member
@@ -109,7 +109,7 @@ _WORDS = (
     # Arabic, Hebrew, Hindi
     "|لا|لست|ليس|לא|नहीं|न"
     # The word that denies a question
-    "|nein|non|nope|nah|nee|nei|nej"
+    "|nein|nö|non|nope|nah|nee|nei|nej|아뇨"
 )
 _NEGATION = re.compile(
     rf"(?<![^\W_])(?:{_WORDS})(?![^\W_])"
@@ -365,13 +365,15 @@ class Transcript:
         return before[-1].is_sure
 
     def _found_labels(self) -> dict[int, list["_Label"]]:
-        found = {
-            each.number: labels
-            for each in self.messages
-            if each.kind is SourceKind.USER and (labels := _labels_in(self.text(each.number).plain))
-        }
+        numbers = [each.number for each in self.messages if each.kind is SourceKind.USER]
+        texts = {number: self.text(number).plain for number in numbers}
+        found = {number: _labels_in(text) for number, text in texts.items()}
         keys = {label.key for labels in found.values() for label in labels}
         known = {_name_key(each.name) for each in self.messages if each.name} | self.own_names
+        if len(keys) == 1 and not any(each.name for each in self.messages):
+            self.own_names |= {key for key in keys if any(key.startswith(f"{o} ") for o in known)}
+        for number, likes in _like_own(texts, known).items():
+            found[number] = sorted({*found[number], *likes}, key=lambda each: each.start)
         if len(keys) > 1 or keys & known:
             found = {
                 number: [label._replace(is_sure=True) for label in labels]
@@ -585,7 +587,7 @@ class _Label(NamedTuple):
     """None for the one name at the beginning of a message of one line."""
 
 
-_TIME_BEFORE = r"(?:[\[(]?\d[\d/.,:\s-]*(?:[AaPp]\.?[Mm]\.?)?[\])]?\s*[-,]?\s*)?"
+_TIME_BEFORE = r"(?:[\[(]?\d+[/.:-]\d[\d/.,:\s-]*(?:[AaPp]\.?[Mm]\.?)?[\])]?\s*[-,]?\s*)?"
 _LABEL = re.compile(
     rf"^[ \t>*_-]*{_TIME_BEFORE}(?:\[([^\]\n]{{1,40}})\]\s*[:>-]?|<([^>\n]{{1,40}})>\s*:?"
     rf"|[*_]{{0,2}}([^\W_][^\n:\[\]<>\"]{{0,39}}?)[*_]{{0,2}}\s*(?:[\[(][\d:.,/ APMapm-]+[\])])?\s*:[*_]{{0,2}})"
@@ -621,6 +623,48 @@ def _labels_in(plain: str) -> list[_Label]:
             is_sure = True if bare is None or "@" in name else (None if is_sentence else False)
             found.append(_Label(_name_key(name), match.start(), is_sure))
     return found
+
+
+_TIME = r"[ \t,]*[\[(]?\d{1,2}[:.]\d\d[\d:., APMapm]*[\])]?"
+_OPENING = re.compile(
+    rf"^([ \t>*_-]*{_TIME_BEFORE}[@<\[(*_]{{0,3}})([^\W_][^\n:()\[\]<>\"@*]{{0,39}}?)"
+    rf"([*_>\])]{{0,3}}(?:{_TIME})?[ \t]*(?::|(?<=[ \t])-+(?=\s)|[\u2013\u2014])"
+    rf"|(?:[*_>\])]{{1,3}}(?:{_TIME})?|{_TIME})(?=\s))",
+    re.MULTILINE,
+)
+"""The beginning of a line that may have the name of its speaker, in any form."""
+
+
+def _like_own(texts: Mapping[int, str], own: set[str]) -> dict[int, list[_Label]]:
+    """Return the labels in a form that has one of the user's own names, or several and a mark.
+
+    Such are names in small letters, and lines that have only a name and a time.
+    """
+    found = {
+        number: [
+            (_form(before, after), _Label(_name_key(name), start, True))
+            for start, (before, name, after) in (
+                (match.start(), match.groups()) for match in _OPENING.finditer(text[:50_000])
+            )
+            if len(name.split()) <= _MOST_NAMES
+        ]
+        for number, text in texts.items()
+    }
+    names: dict[str, set[str]] = {}
+    for form, label in chain.from_iterable(found.values()):
+        names.setdefault(form, set()).add(label.key)
+    forms = {
+        form
+        for form, keys in names.items()
+        if keys & own or (len(keys) > 1 and re.search(r"[<@]|0:0.*:$", form))
+    }
+    return {
+        number: [label for form, label in lines if form in forms] for number, lines in found.items()
+    }
+
+
+def _form(before: str, after: str) -> str:
+    return re.sub(r"\d+", "0", re.sub(r"[A-Za-z]+", "m", " ".join(f"{before}|{after}".split())))
 
 
 def _is_no_name(word: str) -> bool:

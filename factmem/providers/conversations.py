@@ -20,7 +20,7 @@ from factmem._arguments import expect, expect_within, kind_of
 from factmem.errors import InputTypeError, InputValueError
 from factmem.llm.messages import content_text
 from factmem.models._display import Displayed
-from factmem.models._values import JsonValue, checked_name
+from factmem.models._values import JsonValue, checked_name, sendable
 from factmem.models.places import Boundary, Identity, Place
 from factmem.models.when import utc
 
@@ -177,7 +177,7 @@ def _without_half_pairs(message: Mapping[str, object]) -> dict[str, object]:
 
     def replaced(value: object) -> object:
         if isinstance(value, str):
-            return value.encode("utf-8", "replace").decode()
+            return sendable(value)
         if isinstance(value, dict):
             return {replaced(name): replaced(each) for name, each in value.items()}
         return [replaced(each) for each in value] if isinstance(value, list) else value

@@ -24,7 +24,7 @@ from anyio import to_thread
 
 from factmem._arguments import expect
 from factmem.errors import InputValueError
-from factmem.models._values import checked_name
+from factmem.models._values import checked_name, sendable
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.when import utc
 from factmem.providers.conversations import NewTurn, new_turn, rest_of
@@ -270,8 +270,8 @@ class _Reader:
         if not text.strip():
             return
         if has_wrong_bytes(text):
-            self._chat.report("Some of its characters cannot be read; they are imported as ?", name)
-        text = text.encode("utf-8", "replace").decode()  # also an emoji that was cut in two
+            self._chat.report("Some of its characters cannot be read; they are replaced", name)
+        text = sendable(text)  # also an emoji that was cut in two
         found = _time(time)
         if found is None and time is not None:
             self._untimed.add(name)

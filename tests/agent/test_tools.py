@@ -272,7 +272,7 @@ class Weather(BaseModel):
         (3, "3"),
         ([Weather(city="서울", degrees=3.5)], '[{"city":"서울","degrees":3.5}]'),
         ({"on": date(2026, 1, 2)}, '{"on":"2026-01-02"}'),
-        ("half a pair: \ud83d", "half a pair: ?"),
+        ("half a pair: \ud83d", "half a pair: \ufffd"),
         (SecretStr("hidden"), '"**********"'),
     ],
 )
@@ -462,7 +462,7 @@ def test_an_object_that_is_not_callable_raises(wrong: Any) -> None:
 
 @pytest.mark.parametrize("returned", ["a\ud800b", {"name": "a\ud800b"}, {"a\ud800b": [1]}])
 async def test_a_lone_surrogate_in_a_result_does_not_stop_the_run(returned: object) -> None:
-    """A page or a file name may have one; the model reads a question mark."""
+    """A page or a file name may have one; the model reads a replacement character."""
 
     def look() -> object:
         """Look."""
@@ -470,4 +470,4 @@ async def test_a_lone_surrogate_in_a_result_does_not_stop_the_run(returned: obje
 
     told = await Tool(look).call("{}", CONTEXT)
 
-    assert "a?b" in told
+    assert "a\ufffdb" in told

@@ -87,6 +87,7 @@ LINES = [
     ("Alex: I live in Oslo\nSam: Hi Alex, good day\nI live in Rome", ["Oslo"]),
     ("I live in Oslo\n[Sam] I live in Rome", ["Oslo"]),
     ("Alex: I live in Oslo", ["Oslo"]),
+    ("Alex Kim: I live in Oslo", ["Oslo"]),
     ("User: I live in Oslo", ["Oslo"]),
     ("Home: Oslo\nI live in Oslo", ["Oslo"]),
     ("FYI: I live in Oslo", ["Oslo"]),
@@ -99,6 +100,45 @@ LINES = [
 async def test_a_name_in_the_text_is_its_speaker(text: str, expected: list[str]) -> None:
     """And a heading, an entry of a form or the user's own name is none of another."""
     assert (await learnt([user(text)], "Alex"))[1] == expected
+
+
+LOGS = [
+    "sam: {}\nalex: {}",
+    "<sam> {}\n<alex> {}",
+    "@sam: {}\n@alex: {}",
+    "Sam  10:21 AM\n{}\nAlex  10:22 PM\n{}",
+    "**Sam** (10:21)\n{}\n\n**Alex** (10:22)\n{}",
+    "Sam - {}\nAlex - {}",
+    "Sam \u2014 {}\nAlex \u2014 {}",
+    "Sam:\n{}\n\nAlex:\n{}",
+    "[10:21] sam: {}\n[10:22] alex: {}",
+    "sam (10:21): {}\nalex (10:22): {}",
+    "- sam: {}\n- alex: {}",
+    "Sam Lee, 10:21\n{}\nAlex, 10:25\n{}",
+    "* **sam**: {}\n* **alex**: {}",
+]
+NOTES = [
+    "First - {}\nThen - {}",
+    "Breakfast: oats\n{}\n{}",
+    "1. Home: {}\n2. Job: {}",
+    "- home: {}\n- work: {}",
+    "Mon 10:00\n{}\nTue 11:00\n{}",
+    "About me:\n{}\n\nWork:\n{}",
+    "[x] {}\n[ ] {}",
+]
+
+
+@table(("form", "is_log"), [*((form, True) for form in LOGS), *((form, False) for form in NOTES)])
+async def test_a_line_that_begins_like_the_users_own_is_of_another(form: str, is_log: bool) -> None:
+    """Logs of chats have many forms, which a name of the user shows; notes have headings."""
+    chat = [user(form.format("I live in Rome", "I live in Oslo"))]
+
+    assert (await learnt(chat, "Alex"))[1] == (["Oslo"] if is_log else ["Oslo", "Rome"])
+
+
+@table("form", [LOGS[1], LOGS[2], LOGS[8], LOGS[9]])
+async def test_a_log_without_the_user_teaches_nothing(form: str) -> None:
+    assert (await learnt([user(form.format("I live in Rome", "I live in Oslo"))], "u1"))[1] == []
 
 
 SINGLE = [

@@ -39,6 +39,7 @@ CASES: Sequence[Case] = [
     right("the role before it", "I live in Bonn", quoting("user: I live in Bonn", "Bonn")),
     right("without markdown", "I live in **Bonn**", quoting("I live in Bonn", "Bonn")),
     right("without an emoji", "I love 🍕 pizza", quoting("I love pizza", "pizza")),
+    right("behind half an emoji", "I love pizza \ud83c", quoting("I love pizza", "pizza")),
     right("another dash", "Bonn–Beuel is home", quoting("Bonn-Beuel is home", "Bonn-Beuel")),
     right("without a line break", "I live\nin Bonn", quoting("I live in Bonn", "Bonn")),
     right("escaped line break", "I live\nin Bonn", quoting("I live \n in Bonn", "Bonn")),

@@ -426,7 +426,7 @@ async def test_a_lone_surrogate_in_an_answer_is_not_sent_back(
     chat_server.answer(says('{"name": "\ud83c"}'), says(ANSWER))
 
     assert (await model.extract(HELLO, Theme)).value == DARK
-    assert chat_server.requests[1].messages[-2]["content"] == '{"name": "?"}'
+    assert chat_server.requests[1].messages[-2]["content"] == '{"name": "\ufffd"}'
 
 
 async def test_parameters_are_sent_with_each_call(chat_server: ChatServer) -> None:

@@ -64,7 +64,7 @@ def test_lone_surrogates_in_a_chat_do_no_harm() -> None:
     transcript = Transcript([user("I like tea \ud83d")])
 
     assert transcript.span(0, "I like tea") is not None
-    assert "I like tea ?" in transcript.lines()
+    assert "I like tea \ufffd" in transcript.lines()
 
 
 def test_text_parts_are_read_and_pictures_are_not() -> None:

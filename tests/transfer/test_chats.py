@@ -114,7 +114,7 @@ async def test_chats_have_what_was_said_and_when(tmp_path: Path) -> None:
     ]
     assert await turns_of(store, "claude-c2") == [
         ("user", "I moved to Busan", at(0)),
-        ("assistant", "Nice ? sea", at(1)),
+        ("assistant", "Nice \ufffd sea", at(1)),
     ]
     assert (report.entries, report.new, report.problems) == (5, 5, ())
 
@@ -159,7 +159,7 @@ async def test_edited_messages_of_claude_are_left_out(tmp_path: Path) -> None:
     await import_chats(written(tmp_path, chat), store, scope=AGENT, subject=ALICE)
 
     texts = [text for _, text, _ in await turns_of(store, "claude-c2")]
-    assert texts == ["I moved to Seoul", "Nice ? sea"]
+    assert texts == ["I moved to Seoul", "Nice \ufffd sea"]
 
 
 async def test_facts_are_learnt_by_the_queue(tmp_path: Path) -> None:

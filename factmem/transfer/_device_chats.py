@@ -6,10 +6,9 @@ and what has the key of a mark is never taken again. Where two copies of a messa
 was purged in one of them, and the copy without it is taken.
 """
 
-from base64 import b64encode
+import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import orjson
@@ -18,12 +17,7 @@ from factmem.ledger._merging import numbered
 from factmem.ledger._purging import REMOVED
 from factmem.ledger.entries import Entry
 from factmem.models.when import moment, stamp
-
-
-def key_of(name: str, entry: Entry) -> str:
-    """Return the key of a message, 12 characters, which tells nothing of it."""
-    text = orjson.dumps([name, entry.get("turn", {}).get("id"), entry["at"]])
-    return b64encode(blake2b(text, digest_size=9).digest()).decode()
+from factmem.transfer._device_state import key_of
 
 
 def sent_form(lines: Mapping[int, Entry]) -> list[Any]:
@@ -113,12 +107,8 @@ def _purged(one: Any, other: Any) -> Any:
 
 def _is_part(one: str, other: str) -> bool:
     """Whether a text is another one of which pieces were removed."""
-    first, *pieces = one.split(REMOVED)
-    if not pieces:
-        return one == other
-    end = len(other) - len(pieces[-1])
-    at = len(first) if other.startswith(first) and other.endswith(pieces[-1]) else end + 1
-    for piece in pieces[:-1]:
-        found = other.find(piece, at, end)
-        at = end + 1 if found < 0 else found + len(piece)
-    return at <= end
+    *pieces, last = map(re.escape, one.split(REMOVED))
+    # Atomic groups, so that this takes no longer than a search for each piece.
+    middle = "".join(f"(?>.*?{piece})" for piece in pieces[1:])
+    text = f"{pieces[0]}{middle}.*{last}" if pieces else last
+    return re.fullmatch(text, other, re.DOTALL) is not None

@@ -10,12 +10,12 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from secrets import token_bytes, token_hex
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -23,6 +23,7 @@ from factmem._concurrency.file_lock import ORDINARY, sync_folder
 from factmem.encryption._ciphers import NONCE_BYTES, Aead, hkdf
 from factmem.encryption.key import Key
 from factmem.errors import InputValueError
+from factmem.transfer._outputs import write_whole
 
 SUFFIX = ".factmem"
 _MAGIC = b"factmem-sync-1\n"
@@ -31,19 +32,14 @@ _LARGEST = 256 * 1024 * 1024
 """The most bytes of a file that is read, sealed or not. Devices split what is larger at 8 MiB."""
 _SMALLEST_STEP = 4096
 
-_CONSONANTS, _VOWELS = "bdfghjklmnprstvz", "aiou"
 _SECRET_BYTES, _CHECK_BYTES = 16, 2
 
 
 def new_phrase() -> str:
-    """Return nine new words of five letters: 128 random bits, and 16 that detect mistakes.
-
-    Two letters carry four and two bits in turn (a "proquint"), so the words can be spoken and
-    need no list.
-    """
-    secret = token_bytes(_SECRET_BYTES)
+    """Return nine new words of five letters: 128 random bits, and 16 that detect mistakes."""
+    secret, words = token_bytes(_SECRET_BYTES), _words()
     data = secret + _check(secret)
-    return " ".join(_word(int.from_bytes(data[at : at + 2])) for at in range(0, len(data), 2))
+    return " ".join(words[int.from_bytes(data[at : at + 2])] for at in range(0, len(data), 2))
 
 
 def key_of_phrase(phrase: str) -> Key:
@@ -52,13 +48,14 @@ def key_of_phrase(phrase: str) -> Key:
     Raises:
         ValueError: It is another text, or has a typing error. The message does not contain it.
     """
-    numbers = [_number(word) for word in re.findall(r"[a-z]+", phrase.casefold())]
+    known = {word: number.to_bytes(2) for number, word in enumerate(_words())}
+    found = [known.get(word, b"") for word in re.findall(r"[a-z]+", phrase.casefold())]
     count = (_SECRET_BYTES + _CHECK_BYTES) // 2
-    if len(numbers) != count or None in numbers:
+    if len(found) != count or b"" in found:
         raise InputValueError(f"A phrase has {count} words of five letters, as `--new` shows them")
-    data = b"".join((number or 0).to_bytes(2) for number in numbers)
-    secret, check = data[:_SECRET_BYTES], data[_SECRET_BYTES:]
-    if check != _check(secret):
+    data = b"".join(found)
+    secret = data[:_SECRET_BYTES]
+    if data != secret + _check(secret):
         raise InputValueError("A word of the phrase is mistyped")
     return Key(hkdf(secret, b"", b"factmem sync phrase", 32))
 
@@ -67,30 +64,16 @@ def _check(secret: bytes) -> bytes:
     return sha256(b"factmem sync phrase" + secret).digest()[:_CHECK_BYTES]
 
 
-def _word(number: int) -> str:
-    letters = _CONSONANTS, _VOWELS, _CONSONANTS, _VOWELS, _CONSONANTS
-    word = ""
-    for each in reversed(letters):
-        number, at = divmod(number, len(each))
-        word = each[at] + word
-    return word
+def _words() -> list[str]:
+    """Return 65,536 words that can be spoken: consonants and vowels in turn (a "proquint")."""
+    consonants, vowels = "bdfghjklmnprstvz", "aiou"
+    letters = product(consonants, vowels, consonants, vowels, consonants)
+    return ["".join(each) for each in letters]
 
 
-def _number(word: str) -> int | None:
-    letters = _CONSONANTS, _VOWELS, _CONSONANTS, _VOWELS, _CONSONANTS
-    if len(word) != len(letters) or any(a not in b for a, b in zip(word, letters, strict=True)):
-        return None
-    number = 0
-    for letter, each in zip(word, letters, strict=True):
-        number = number * len(each) + each.index(letter)
-    return number
+class Named(NamedTuple):
+    """What the name of a device's file tells."""
 
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """The name of a device's file."""
-
-    name: str
     device: str
     serial: int
 
@@ -129,7 +112,7 @@ class SealedFiles:
         for name in sorted(os.listdir(self._folder)):
             match = _NAME.fullmatch(name)
             if match is not None:
-                found[name] = Named(name, match[1], int(match[2]))
+                found[name] = Named(match[1], int(match[2]))
             elif name.endswith(SUFFIX):
                 others.append(name)
         return found, others
@@ -142,19 +125,7 @@ class SealedFiles:
         plain = len(body).to_bytes(8) + body
         nonce = token_bytes(NONCE_BYTES)
         sealed = self._aead.seal(nonce, plain.ljust(_padded(len(plain)), b"\0"), _aad(name))
-        draft = self._folder / f".{name}.tmp"
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | ORDINARY, 0o600)
-        try:
-            with os.fdopen(fd, "wb") as file:
-                file.write(_MAGIC + nonce + sealed)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(draft, self._folder / name)
-        except OSError:
-            with suppress(OSError):
-                draft.unlink()
-            raise
-        sync_folder(str(self._folder))
+        write_whole(str(self._folder / name), _MAGIC + nonce + sealed)
         return name
 
     def read(self, name: str) -> tuple[Header, bytes]:
@@ -203,16 +174,8 @@ class SealedFiles:
     def remove(self, names: Iterable[str]) -> None:
         """Remove files of this device; those that are gone already do not matter."""
         for name in names:
-            with suppress(FileNotFoundError):
-                os.unlink(self._folder / name)
-        sync_folder(str(self._folder))
-
-    def remove_drafts(self, device: str) -> None:
-        """Remove what a killed process of this device has left."""
-        for name in os.listdir(self._folder):
-            if name.startswith(f".{device}-") and name.endswith(".tmp"):
-                with suppress(OSError):
-                    os.unlink(self._folder / name)
+            (self._folder / name).unlink(missing_ok=True)
+        sync_folder(self._folder)
 
 
 def _aad(name: str) -> bytes:

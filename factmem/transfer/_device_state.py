@@ -1,8 +1,9 @@
 """What a device knows of a shared folder, and the entries of its files as bundles."""
 
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
@@ -11,9 +12,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 
-from factmem.ledger.entries import Entry, encoded_entry
-from factmem.models.places import Identity
-from factmem.providers.conversations import conversation_of, identity_in, owner_of
+from factmem.ledger.entries import encoded_entry
+from factmem.models.places import Identity, Place
+from factmem.providers.conversations import conversation_of, identity_in
 from factmem.transfer.bundle import BundleReader, BundleWriter
 
 CHUNK = 8 * 1024 * 1024
@@ -21,22 +22,17 @@ CHUNK = 8 * 1024 * 1024
 
 Digests: TypeAlias = str
 """The digests of entries one after the other, as a JSON parser is slow with many strings."""
-_DIGEST = 12
-"""The characters of one: 72 bits."""
+_DIGEST, KEY = 16, 10
+"""The characters of one, 96 bits; of a message, the first ones are its key."""
 
 
-class Sent(NamedTuple):
-    """What this device has published of a place."""
+class Seen(NamedTuple):
+    """A place in the store of this device, at its last sync."""
 
-    identity: Identity
-    digests: Digests = ""
-    """Of the entries in its own files."""
-    last: str = ""
-    """When the last entry of the place was recorded."""
     state: str = ""
-    """The state of the place in the store: while it has this one, it is not read."""
-    keys: Digests = ""
-    """Of a conversation, the keys of its messages in the store."""
+    """While the place has this state, it is not read."""
+    last: str = ""
+    """When its last entry was recorded."""
 
 
 @dataclass
@@ -48,27 +44,25 @@ class Known:
     serial: int = 0
     own: dict[str, list[int]] = field(default_factory=dict)
     """Its files, each with its size and time."""
-    receipt: str | None = None
-    """The one of them that only says what was read."""
+    files: dict[str, dict[str, Digests]] = field(default_factory=dict)
+    """The entries in its files and in those of others that were read, by file and place."""
     removed_at: int = 0
     """The serial of the last files from which something was removed."""
     wanted: list[str] | None = None
     """The only places that were synced."""
-    concepts: list[Any] = field(default_factory=list)
-    """The definitions in its files."""
-    read: dict[str, dict[str, dict[str, Digests]]] = field(default_factory=dict)
-    """The entries in the files that were read, by device, file and place."""
-    latest: dict[str, tuple[int, list[str], str]] = field(default_factory=dict)
-    """The last serial of each device, the files that it had then, and the time."""
-    places: dict[str, Sent] = field(default_factory=dict)
-    erased: dict[str, tuple[Identity, str, str]] = field(default_factory=dict)
-    """The time of the last erasure of each place, and when this device learnt of it."""
     chats: bool = False
     """Whether conversations are synced, too."""
-    marks: dict[str, Digests] = field(default_factory=dict)
-    """The keys of removed messages, by place."""
+    concepts: list[Any] = field(default_factory=list)
+    """The definitions in its files."""
+    latest: dict[str, tuple[int, list[str], str]] = field(default_factory=dict)
+    """The last serial of each other device, the files that it had then, and the time."""
     seen_by: dict[str, int] = field(default_factory=dict)
     """The last serial of this device that each other one has read."""
+    places: dict[str, Seen] = field(default_factory=dict)
+    erased: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """The time of the last erasure of each place, and when this device learnt of it."""
+    marks: dict[str, set[str]] = field(default_factory=dict)
+    """The keys of removed messages, by place."""
 
     @classmethod
     def load(cls, path: Path) -> "tuple[Known, bytes]":
@@ -76,82 +70,131 @@ class Known:
         try:
             text = path.read_bytes()
             known = cls(**orjson.loads(text))
-            known.places = {
-                name: Sent(identity_of(name), *rest) for name, (_, *rest) in known.places.items()
-            }
+            known.places = {name: Seen(*each) for name, each in known.places.items()}
+            known.marks = {name: {*each} for name, each in known.marks.items()}
         except (FileNotFoundError, ValueError, TypeError):
             return cls(), b""
         return known, text
 
-    def theirs(self, place: str) -> frozenset[str]:
-        """Return the digests of a place in the files of others."""
-        files = (found for files in self.read.values() for found in files.values())
-        return frozenset(each for found in files for each in cut(found.get(place, "")))
+    def dumped(self) -> bytes:
+        return orjson.dumps(
+            self.__dict__, default=lambda each: sorted(each) if isinstance(each, set) else [*each]
+        )
+
+    def held(self, place: str) -> set[str]:
+        """Return the digests of a place in all files."""
+        return {each for found in self.files.values() for each in cut(found.get(place, ""))}
 
 
-def name_of(identity: Sequence[str | None]) -> str:
-    return orjson.dumps(identity).decode()
+class Where(NamedTuple):
+    """What the name of a place, or of a conversation, stands for."""
+
+    owner: str
+    """The name of the place."""
+    place: Place
+    chat: str | None
+    """The id of the conversation; None for the facts of the place."""
 
 
 MARKS = ""
 """The id of the conversation that has the keys of a place's removed messages."""
 
 
-def chat_of(identity: Identity) -> str | None:
-    """Return the id of a conversation; None for the facts of a place."""
-    named = conversation_of(identity)
-    return None if named is None else named[1]
+def name_of(identity: Sequence[str | None]) -> str:
+    return orjson.dumps(identity).decode()
 
 
-def owner_name(name: str) -> str:
-    """Return the name of the place that a conversation belongs to, or of the place itself."""
-    return name_of(owner_of(identity_of(name)))
-
-
-def identity_of(name: str) -> Identity:
+def _identity_of(name: str) -> Identity:
     kind, scope, subject, entity = orjson.loads(name)
     return kind, scope, subject, entity
+
+
+@lru_cache(10_000)
+def where(name: str) -> Where:
+    """Return what a name of `name_of` stands for."""
+    identity = _identity_of(name)
+    owner, chat = conversation_of(identity) or (identity, None)
+    return Where(name_of(owner), Place.of_identity(owner), chat)
 
 
 def cut(digests: Digests) -> list[str]:
     return [digests[at : at + _DIGEST] for at in range(0, len(digests), _DIGEST)]
 
 
-def parts_of(bundle: bytes) -> list[tuple[Identity, list[Entry], list[str]]]:
-    """Return the places of a bundle, each with its entries and their digests.
+@dataclass
+class Part:
+    """Entries of a place or of a conversation, each with its digest."""
+
+    name: str
+    entries: list[Any] = field(default_factory=list)
+    digests: list[str] = field(default_factory=list)
+    state: str = ""
+    is_whole: bool = True
+    """Whether these are all of its entries, and not only those since the last sync."""
+    is_grown: bool = False
+    """Whether all that it had at the last sync is as it was, or it is a conversation."""
+
+    def __post_init__(self) -> None:
+        self.last: str = self.entries[-1]["at"] if self.entries else ""
+
+    @classmethod
+    def of(cls, name: str, entries: list[Any], state: str = "") -> "Part":
+        """Compute the digests; where an entry stands among those of its time may change."""
+        return cls(name, entries, [_digest_of(name, entry) for entry in entries], state)
+
+    @property
+    def keys(self) -> set[str]:
+        """The keys of messages."""
+        return {digest[:KEY] for digest in self.digests}
+
+
+def parts_of(bundle: bytes) -> list[Part]:
+    """Return the places of a bundle.
 
     A file that opens was written by a device with the key, and what that has in its store is valid.
     """
     reader = BundleReader(BytesIO(bundle), is_verified=True)
     reader.read_header()
-    found: list[tuple[Identity, list[Entry], list[str]]] = []
+    found: list[Part] = []
     while (part := reader.read_part()) is not None:
         entries = [reader.read_entry() for _ in range(part.lines)]
         identity, chat = part.place.identity, part.conversation
-        identity = identity if chat is None else identity_in(identity, chat)
-        found.append((identity, entries, digests_of(entries)))
+        name = name_of(identity if chat is None else identity_in(identity, chat))
+        found.append(Part.of(name, entries))
     return found
 
 
-def digests_of(entries: Iterable[Entry]) -> list[str]:
-    """Return a digest of each entry; where it stands among those of its time may change."""
-    found: list[str] = []
-    for entry in entries:
-        rest: Any = entry
-        if "tie" in entry or "number" in entry:
-            rest = {name: part for name, part in entry.items() if name not in {"tie", "number"}}
-        body = encoded_entry(rest) + entry["at"].encode()
-        found.append(b64encode(blake2b(body, digest_size=9).digest()).decode())
-    return found
+def marks_of(owner: str, marks: set[str]) -> Part:
+    """Return the keys of the removed messages of a place as entries."""
+    name = name_of(identity_in(_identity_of(owner), MARKS))
+    return Part.of(name, [{"at": "", "gone": mark} for mark in sorted(marks)])
 
 
-def bundles_of(new: Sequence[tuple[Identity, list[Entry]]], now: str) -> Iterator[bytes]:
-    """Yield the entries as bundles of about `CHUNK` bytes."""
-    file = BytesIO()
+def _digest_of(name: str, entry: Any) -> Digests:
+    if "gone" in entry:
+        return str(entry["gone"]).ljust(_DIGEST, "-")
+    key = key_of(name, entry) if "turn" in entry else ""
+    if "tie" in entry or "number" in entry:
+        entry = {each: part for each, part in entry.items() if each not in {"tie", "number"}}
+    return key + _digest(encoded_entry(entry) + entry["at"].encode(), _DIGEST - len(key))
+
+
+def key_of(name: str, entry: Any) -> str:
+    """Return the key of a message, which tells nothing of it."""
+    return _digest(f"{name} {entry['turn']['id']} {entry['at']}".encode(), KEY)
+
+
+def _digest(text: bytes, length: int) -> str:
+    return b64encode(blake2b(text, digest_size=12).digest()).decode()[:length]
+
+
+def bundles_of(new: Sequence[Part], now: str) -> Iterator[tuple[bytes, dict[str, Digests]]]:
+    """Yield the entries as bundles of about `CHUNK` bytes, with the digests by place."""
+    file, held = BytesIO(), dict[str, Digests]()
     writer = BundleWriter(file)
     writer.write_header(now, history=True)
-    for identity, entries in new:
-        start = 0
+    for part in new:
+        name, entries, digests, start = part.name, part.entries, part.digests, 0
         while start < len(entries):
             size, end = 0, start
             while end < len(entries) and size < CHUNK - writer.bytes:
@@ -161,14 +204,15 @@ def bundles_of(new: Sequence[tuple[Identity, list[Entry]]], now: str) -> Iterato
             # Those of one time stay together, so that the next file only has later ones.
             while end < len(entries) and entries[end]["at"] == entries[end - 1]["at"]:
                 end += 1
-            writer.write_place(identity, entries[start:end])
+            writer.write_place(_identity_of(name), entries[start:end])
+            held[name] = held.get(name, "") + "".join(digests[start:end])
             start = end
             if writer.bytes >= CHUNK:
                 writer.write_end()
-                yield file.getvalue()
-                file = BytesIO()
+                yield file.getvalue(), held
+                file, held = BytesIO(), {}
                 writer = BundleWriter(file)
                 writer.write_header(now, history=True)
-    if writer.entries:
+    if held:
         writer.write_end()
-        yield file.getvalue()
+        yield file.getvalue(), held

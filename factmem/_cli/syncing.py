@@ -1,9 +1,9 @@
 """The command that syncs a store with other devices: sync."""
 
 import sys
-from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import anyio
 import typer
@@ -60,24 +60,16 @@ async def sync(
     key = _key(own / "key", None if phrase is None else key_of_phrase(phrase))
     if new:
         sys.stderr.write(f"The phrase for your other devices, shown only now:\n\n  {phrase}\n\n")
-    places = [await find_place(store, each) for each in place] if place else None
+    options: dict[str, Any] = {"state": own, "conversations": conversations, "dry_run": dry_run}
+    options["places"] = [await find_place(store, each) for each in place] if place else None
     while True:
         with progress_bar("Receiving") as update:
-            report = await sync_devices(
-                store,
-                folder,
-                key=key,
-                state=own,
-                places=places,
-                conversations=conversations,
-                dry_run=dry_run,
-                progress=update,
-            )
+            report = await sync_devices(store, folder, key=key, progress=update, **options)
         answer = _answer(report, is_dry=dry_run)
         if watch is None:
             return answer
         if report.sent or report.received or report.erased or report.problems:
-            _show(answer)
+            answer.show(as_json=GIVEN.get().as_json, is_last=False)
         await anyio.sleep(watch)
 
 
@@ -95,27 +87,14 @@ def _key(path: Path, new: Key | None) -> Key:
     return new
 
 
-def _show(answer: Answer) -> None:
-    with suppress(typer.Exit):  # a problem does not end the watch
-        answer.show(as_json=GIVEN.get().as_json)
-    sys.stdout.flush()
-
-
 def _answer(report: SyncReport, *, is_dry: bool) -> Answer:
-    record = {
-        "sent": report.sent,
-        "received": report.received,
-        "erased": report.erased,
-        "devices": report.devices,
-        "behind": [{"device": device, "last_sync": at.isoformat()} for device, at in report.behind],
-        "problems": list(report.problems),
-    }
+    behind = [{"device": device, "last_sync": at.isoformat()} for device, at in report.behind]
     sent = counted(report.sent, "entry", "entries")
     erased = f", erased {counted(report.erased, 'place')}" if report.erased else ""
     devices = counted(report.devices, "device")
     done = f"Would send {sent}" if is_dry else f"Sent {sent}, received {report.received}{erased}"
     return Answer(
-        record,
+        {**asdict(report), "behind": behind},
         f"{done}; the folder has files of {devices}",
         *(
             f"Device {device} may still have what was removed: its last sync was {at:%Y-%m-%d %H:%M}Z"

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
 from factmem.encryption.key import Key
@@ -27,7 +26,6 @@ def sync_devices(
     portal: Portal = SHARED_PORTAL,
 ) -> devices.SyncReport:
     """Exchange facts with the other devices that use a folder; see `transfer.sync_devices`."""
-    options = {"conversations": conversations, "dry_run": dry_run, "progress": progress}
-    sync: Any = partial(devices.sync_devices, store.wrapped, folder, key=key, state=state)
-    report: devices.SyncReport = portal.call(sync, places=places, **options)
-    return report
+    options: Any = {"conversations": conversations, "dry_run": dry_run, "progress": progress}
+    shared: Any = {"key": key, "state": state, "places": places}
+    return portal.call(devices.sync_devices, store.wrapped, folder, **shared, **options)

@@ -15,7 +15,7 @@ from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from secrets import token_bytes, token_hex
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -71,13 +71,6 @@ def _words() -> list[str]:
     return ["".join(each) for each in letters]
 
 
-class Named(NamedTuple):
-    """What the name of a device's file tells."""
-
-    device: str
-    serial: int
-
-
 @dataclass(frozen=True, slots=True)
 class Header:
     """What a device says of itself in each of its files."""
@@ -106,16 +99,12 @@ class SealedFiles:
         self._aead = Aead(hkdf(secret, b"", b"factmem sync files", 32))
         self.key_id: str = hkdf(secret, b"", b"factmem sync key id", 8).hex()
 
-    def listed(self) -> tuple[dict[str, Named], list[str]]:
-        """Return the files of devices by name, and the names of others with the same suffix."""
-        found, others = dict[str, Named](), list[str]()
-        for name in sorted(os.listdir(self._folder)):
-            match = _NAME.fullmatch(name)
-            if match is not None:
-                found[name] = Named(match[1], int(match[2]))
-            elif name.endswith(SUFFIX):
-                others.append(name)
-        return found, others
+    def listed(self) -> tuple[dict[str, tuple[str, int]], list[str]]:
+        """Return the device and the serial of each file, and other names with the same suffix."""
+        names = sorted(name for name in os.listdir(self._folder) if name.endswith(SUFFIX))
+        matches = {name: _NAME.fullmatch(name) for name in names}
+        found = {name: (match[1], int(match[2])) for name, match in matches.items() if match}
+        return found, [name for name in names if name not in found]
 
     def write(self, device: str, serial: int, header: Mapping[str, Any], bundle: bytes) -> str:
         """Write a file, durably: after a crash it is complete or has no name. Return its name."""

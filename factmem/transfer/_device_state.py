@@ -26,15 +26,6 @@ _DIGEST, KEY = 16, 10
 """The characters of one, 96 bits; of a message, the first ones are its key."""
 
 
-class Seen(NamedTuple):
-    """A place in the store of this device, at its last sync."""
-
-    state: str = ""
-    """While the place has this state, it is not read."""
-    last: str = ""
-    """When its last entry was recorded."""
-
-
 @dataclass
 class Known:
     """What this device has read and written; the file `state.json`."""
@@ -58,7 +49,9 @@ class Known:
     """The last serial of each other device, the files that it had then, and the time."""
     seen_by: dict[str, int] = field(default_factory=dict)
     """The last serial of this device that each other one has read."""
-    places: dict[str, Seen] = field(default_factory=dict)
+    places: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """The state of each place in the store, which is not read while it has this one, and when its
+    last entry was recorded."""
     erased: dict[str, tuple[str, str]] = field(default_factory=dict)
     """The time of the last erasure of each place, and when this device learnt of it."""
     marks: dict[str, set[str]] = field(default_factory=dict)
@@ -70,16 +63,10 @@ class Known:
         try:
             text = path.read_bytes()
             known = cls(**orjson.loads(text))
-            known.places = {name: Seen(*each) for name, each in known.places.items()}
             known.marks = {name: {*each} for name, each in known.marks.items()}
         except (FileNotFoundError, ValueError, TypeError):
             return cls(), b""
         return known, text
-
-    def dumped(self) -> bytes:
-        return orjson.dumps(
-            self.__dict__, default=lambda each: sorted(each) if isinstance(each, set) else [*each]
-        )
 
     def held(self, place: str) -> set[str]:
         """Return the digests of a place in all files."""
@@ -131,8 +118,6 @@ class Part:
     state: str = ""
     is_whole: bool = True
     """Whether these are all of its entries, and not only those since the last sync."""
-    is_grown: bool = False
-    """Whether all that it had at the last sync is as it was, or it is a conversation."""
 
     def __post_init__(self) -> None:
         self.last: str = self.entries[-1]["at"] if self.entries else ""

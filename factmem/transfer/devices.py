@@ -6,10 +6,10 @@ Each device writes files of its own into the folder, encrypted bundles, and read
 others. Copies of a place converge whatever the order in which their entries arrive (`_merging`), so
 the folder needs no locks, no order and no server: a file may come late, twice or never.
 
-A device publishes entries that no device has written to the folder yet. If something that it has
-published is gone from its store (a purge, an erasure, a compaction), or its files are not as it
-left them, it writes all it has as new files and removes the old ones: so removed values leave the
-folder.
+A device publishes the entries that are in no file yet. A file of its own that contains something
+that is gone from its store (by a purge, an erasure, a compaction), or that is not as it left it, is
+replaced: what of it the store still has is in a new file, and then it is removed. So removed values
+leave the folder.
 
 What a device knows of the folder is in `state`, and is written after its files. It may be lost or
 old: then files are read again, or written again, and nothing else happens.
@@ -27,6 +27,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, Protocol, runtime_checkable
 
+import orjson
 from anyio.to_thread import run_sync
 
 from factmem._arguments import expect, expect_path
@@ -43,7 +44,7 @@ from factmem.providers.conversations import identity_in
 from factmem.providers.results import is_edited, is_extended
 from factmem.providers.store import FactStore
 from factmem.transfer._device_chats import Rules, sent_form
-from factmem.transfer._device_files import Header, Named, SealedFiles, key_of_phrase, new_phrase
+from factmem.transfer._device_files import Header, SealedFiles, key_of_phrase, new_phrase
 from factmem.transfer._device_state import (
     CHUNK,
     KEY,
@@ -51,7 +52,6 @@ from factmem.transfer._device_state import (
     Digests,
     Known,
     Part,
-    Seen,
     bundles_of,
     cut,
     key_of,
@@ -224,22 +224,19 @@ class _Sync:
         await self._publish()
         return self._report(listed)
 
-    def _check_files(self, listed: dict[str, Named]) -> None:
+    def _check_files(self, listed: dict[str, tuple[str, int]]) -> None:
         """Look whether the files are as they were left; own ones that are not are replaced."""
         known = self._known
-        own = {name: each.serial for name, each in listed.items() if each.device == known.device}
+        own = {name: serial for name, (device, serial) in listed.items() if device == known.device}
         known.serial = max([known.serial, *own.values(), *known.seen_by.values()])
         is_rekeyed = bool(known.own) and known.key != self._files.key_id
         whole = {} if is_rekeyed else self._files.whole(known.own)
-        counts = {
-            "were missing or changed: they are written again": len(known.own) - len(whole),
-            "are older ones, or of a sync that was killed: they are removed": len(
-                own.keys() - known.own
-            ),
-        }
-        for problem, count in {} if is_rekeyed else counts.items():
-            self._problems += [f"{count} files of this device {problem}"] if count else []
         self._replaced = (own.keys() | known.own) - whole.keys()
+        if self._replaced and not is_rekeyed:
+            self._problems.append(
+                f"{len(self._replaced)} files of this device were missing or changed, or are older "
+                f"ones, or of a sync that was killed: they are replaced"
+            )
         known.own, known.key = whole, self._files.key_id
         for file in list(known.files):
             if is_rekeyed or file in self._replaced or file not in listed:
@@ -257,7 +254,7 @@ class _Sync:
         """Read what has changed in the store since the last sync."""
         known, again, taken = self._known, self._again, self._taken
         self._again, self._taken = set(), {}
-        seen = {name: each.state for name, each in known.places.items()} | self._states
+        seen = {name: state for name, (state, _) in known.places.items()} | self._states
         names = {state: name for name, state in seen.items() if state}
         gone = known.places.keys() | again
         for state, found in (await self._listed(names)).items():
@@ -272,7 +269,7 @@ class _Sync:
                 await self._read(name, state, is_again=name in again)
             # Nobody else has added anything since the last look: all of it is in other files.
             elif (present := self._present.get(name)) is None:
-                known.places[name] = Seen(state, last)
+                known.places[name] = state, last
             else:
                 present.state, present.last = state, last
         for name in gone:
@@ -298,19 +295,17 @@ class _Sync:
             if chat != MARKS:
                 await self._read_chat(name, state)
             return
-        mine, entries = self._known.places.get(name, Seen()), None
-        if state and mine.state and not is_again and isinstance(self._store, _Stateful):
-            entries = await self._store.entries_since(place, mine.state)
-        is_grown = entries is not None
-        is_whole = entries is None or (bool(entries) and entries[0]["at"] <= mine.last)
+        (before, last), entries = self._known.places.get(name, ("", "")), None
+        if state and before and not is_again and isinstance(self._store, _Stateful):
+            entries = await self._store.entries_since(place, before)
+        is_whole = entries is None or (bool(entries) and entries[0]["at"] <= last)
         if entries is None or is_whole:
             entries = await self._store.entries(place.subject, place.scope)
         at, learnt_at = self._known.erased.get(name, ("", ""))
         if not self._is_dry and any(entry["at"] <= at for entry in entries):
             entries, is_whole = await self._later(place, entries, at, learnt_at), True
-        part = await run_sync(Part.of, name, numbered(entries), state)
-        part.is_whole, part.is_grown = is_whole, is_grown
-        self._present[name] = part
+        self._present[name] = await run_sync(Part.of, name, numbered(entries), state)
+        self._present[name].is_whole = is_whole
 
     async def _later(
         self, place: Place, entries: list[Entry], at: str, learnt_at: str
@@ -329,23 +324,25 @@ class _Sync:
     async def _read_chat(self, name: str, state: str) -> None:
         """Read a conversation, and mark what was removed from it since the last look."""
         known, (owner, place, chat) = self._known, where(name)
-        sent, marks = known.places.get(name, Seen()), known.marks.setdefault(owner, set())
+        (before, last), marks = (
+            known.places.get(name, ("", "")),
+            known.marks.setdefault(owner, set()),
+        )
         part = await self._messages(name) if state else Part(name)
         if missing := self._keys_of(name) - part.keys - marks:
             until = await self._erased_until(owner)
             removed_at = await self._store.conversations.removed_at(chat or "", place) or ""
-            if is_edited(sent.state, state) or removed_at >= sent.last:
+            if is_edited(before, state) or removed_at >= last:
                 marks |= missing
                 self._is_removed = True
             else:
-                self._is_older |= until < sent.last
+                self._is_older |= until < last
         until, _ = known.erased.get(owner, ("", ""))
         is_early = any(entry["at"] <= until for entry in part.entries)
         if not self._is_dry and (is_early or part.keys & marks):  # as after a restore
             await self._merge_chat(name)
             part = await self._messages(name)
-        part.state, part.is_grown = state, True
-        self._keys[name], self._present[name] = part.keys, part
+        part.state, self._keys[name], self._present[name] = state, part.keys, part
 
     async def _messages(self, name: str) -> Part:
         _, place, chat = where(name)
@@ -366,19 +363,20 @@ class _Sync:
         known = self._known
         for name, part in self._present.items():
             gone = (known.held(name) | self._gone.get(name, set())) - {*part.digests}
-            if name not in known.places or part.is_grown or not gone:
+            is_read = name in known.places and part.is_whole and where(name).chat is None
+            if not is_read or not gone:
                 continue
             # A purge leaves the save without its value, at the same time. Where the end is missing,
             # or nothing was edited, the store was restored or lost: then all files are read again.
-            sent, erased_at = known.places[name], await self._erased_until(name)
-            is_changed = is_edited(sent.state, part.state) or erased_at >= sent.last
-            self._is_older |= not is_changed or max(part.last, erased_at) < sent.last
+            (before, last), erased_at = known.places[name], await self._erased_until(name)
+            is_changed = is_edited(before, part.state) or erased_at >= last
+            self._is_older |= not is_changed or max(part.last, erased_at) < last
             own = chain(*(cut(known.files[file].get(name, "")) for file in known.own))
             self._is_removed |= not gone.isdisjoint({*own, *self._gone.get(name, ())})
 
     async def _receive(
         self,
-        listed: dict[str, Named],
+        listed: dict[str, tuple[str, int]],
         new: Sequence[str],
         progress: Callable[[int, int], None] | None,
     ) -> None:
@@ -401,7 +399,7 @@ class _Sync:
         self._problems += [f"{count} files {why}" for why, count in refused.items()]
         for device, (serial, files, at) in list(self._known.latest.items()):
             # What only missing files had is in this store, and is written into its own files.
-            last = max([each.serial for each in listed.values() if each.device == device] or [-1])
+            last = max([at for name, at in listed.values() if name == device], default=-1)
             kept = [name for name in files if name in listed]
             if lost := len(files) - len(kept):
                 older = ", and the others are older" if last < serial else ""
@@ -409,9 +407,10 @@ class _Sync:
             # It is told once: from now on this is what the folder has.
             self._known.latest[device] = min(serial, last), kept, at
 
-    async def _take(self, file: str, named: Named, header: Header, bundle: bytes) -> None:
+    async def _take(self, file: str, named: tuple[str, int], header: Header, bundle: bytes) -> None:
         """Take over what is in a file."""
         known, is_news, held = self._known, bool(bundle), dict[str, Digests]()
+        device, serial = named
         for name, at in header.erased:
             is_news |= await self._erase(name, at)
         for part in await run_sync(parts_of, bundle) if bundle else []:
@@ -432,18 +431,17 @@ class _Sync:
                 await self._merge_chats(place)
             held[part.name] = held.get(part.name, "") + "".join(part.digests)
         await self._store.define(ConceptDefinition.load(*each) for each in header.concepts)
-        if named.device == known.device:
+        if device == known.device:
             self._again |= held.keys()
             return
         known.files[file] = held
         self._is_news |= is_news
-        last = known.latest.get(named.device)
-        if last is not None and named.serial < last[0] and file not in last[1]:
+        last, files, _ = known.latest.get(device, (-1, [], ""))
+        if serial < last and file not in files:
             self._problems.append(f"{file!r} is late, or an older one that was put back")
-        if last is None or last[0] <= named.serial:
-            known.latest[named.device] = named.serial, list(header.files), header.written_at
-        seen = header.seen.get(known.device, 0), known.seen_by.get(named.device, 0)
-        known.seen_by[named.device] = max(seen)
+        if last <= serial:
+            known.latest[device] = serial, list(header.files), header.written_at
+        known.seen_by[device] = max(header.seen.get(known.device, 0), known.seen_by.get(device, 0))
 
     def _note_taken(self, name: str, lines: int, last: str) -> None:
         before, end = self._taken.get(name, (0, ""))
@@ -525,9 +523,9 @@ class _Sync:
         new = [part for part in map(self._unpublished, parts) if part.entries]
         self._sent = sum(len({*each.digests} - self._gone.get(each.name, set())) for each in new)
         for name, part in self._present.items():
-            before = known.places.pop(name, Seen())
+            _, last = known.places.pop(name, ("", ""))
             if part.state:
-                known.places[name] = Seen(part.state, part.last or before.last)
+                known.places[name] = part.state, part.last or last
         if self._is_dry:
             return
         concepts = [[each.keyword, each.dump()] for each in await self._store.concepts()]
@@ -557,7 +555,7 @@ class _Sync:
 
     def _save(self) -> None:
         """Write the state, durably, if it is another one."""
-        text = self._known.dumped()
+        text = orjson.dumps(self._known.__dict__, default=sorted)
         if text != self._text:
             write_whole(str(self._path), text)
             self._text = text
@@ -587,9 +585,9 @@ class _Sync:
         await run_sync(self._save)
         await run_sync(self._files.remove, self._replaced)
 
-    def _report(self, listed: dict[str, Named]) -> SyncReport:
+    def _report(self, listed: dict[str, tuple[str, int]]) -> SyncReport:
         known = self._known
-        others = {each.device for each in listed.values()} - {known.device}
+        others = {device for device, _ in listed.values()} - {known.device}
         behind = tuple(
             (device, moment(known.latest[device][2]))
             for device in sorted(others & known.latest.keys())

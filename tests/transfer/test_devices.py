@@ -140,6 +140,25 @@ async def test_many_syncs_fold_small_files_only(world: World) -> None:
     assert await late.entries() == await one.entries()
 
 
+async def test_a_purge_replaces_only_the_files_with_the_value(world: World) -> None:
+    """A service would send all others again."""
+    one = await world.add()
+    where: Any = (ALICE.subject, ALICE.scope)
+    for concept, value in ((PETS_NAME, "Rex"), (CITY, "canary")):
+        world.clock.now += timedelta(seconds=1)
+        await one.store.save(SingleFact(concept, value), *where)
+        await one.sync()
+    kept, replaced = sorted(world.files, key=lambda path: path.name.split("-")[1])
+    world.clock.now += timedelta(seconds=1)
+    await one.store.forget(*where, concept=CITY, value="canary", purge=True)
+
+    await one.sync()
+
+    assert kept in world.files
+    assert replaced not in world.files
+    assert b"canary" not in world.opened()
+
+
 async def test_definitions_of_concepts_are_shared(world: World) -> None:
     """Of two, all devices take the one that was changed more often."""
     one, other = await world.add(), await world.add()

@@ -110,6 +110,9 @@ class FactmemContextProvider(ContextProvider):
         )
 
 
+MemoryContextProvider = FactmemContextProvider  # the framework has another class of this name
+
+
 async def _is_stored(agent: Any, session: AgentSession, context: SessionContext) -> bool:
     """Return whether a history adapter of an agent stores its messages; let it do so at once.
 

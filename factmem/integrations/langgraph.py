@@ -38,6 +38,7 @@ from langgraph.store.base import (
 )
 from pydantic import JsonValue
 
+from factmem.ledger.entries import encoded, stored
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import AnyFact, Concept, FactType, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
@@ -221,6 +222,9 @@ class FactmemStore(BaseStore):
                 case _:
                     results.append(await self._namespaces(op))
         writes = [await self._prepared(each, by_key.values()) for each, by_key in puts.items()]
+        if sum(bool(gone) + bool(facts) for _, gone, facts in writes) > 1:
+            for _, _, facts in writes:
+                encoded(map(stored, facts))  # raises for a value before another one is written
         for subject, gone, facts in writes:
             for concept in gone:
                 await self._store.forget(subject, self._scope, concept=concept)

@@ -118,15 +118,19 @@ class _LearningHooks(AgentHooks[Any]):
         # With a session the input begins with earlier turns: new is what follows the last answer.
         since = max((i + 1 for i, each in enumerate(chat) if each["role"] != "user"), default=0)
         answer = {"role": "assistant", "content": str(output)}
-        session = _SESSION.get()
-        name = None if session is None else await session.holding(chat)
+        used = _SESSION.get()
+        name = await used[0].holding(chat) if used else None
+        if used and name is not None:
+            used.clear()  # a later run in this task may have no session
         await self._runs.learn(
             context, [*chat, answer], since=since, conversation=name, is_stored=name is not None
         )
 
 
-_SESSION: ContextVar["ConversationSession | None"] = ContextVar("factmem_session", default=None)
-"""The session of the run in this task: hooks are told nothing of it."""
+_SESSION: ContextVar["list[ConversationSession] | None"] = ContextVar(
+    "factmem_session", default=None
+)
+"""The session of the run in this task, until its end: hooks are told nothing of it."""
 
 
 class ConversationSession:
@@ -158,7 +162,7 @@ class ConversationSession:
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """Return the last items, oldest first; by default as many as the settings say."""
-        _SESSION.set(self)
+        _SESSION.set([self])
         settings = self.session_settings
         last = settings.limit if limit is None and settings is not None else limit
         if last is not None and last <= 0:

@@ -154,7 +154,10 @@ def _is_passed(framework: Framework, label: str, python: Path) -> bool:
     commands += [[str(python), f"examples/{each}.py"] for each in framework.examples]
     if label == "newest":
         module = f"factmem/integrations/{framework.module}.py"
-        commands.append([str(python), "-m", "mypy", "--strict", module])
+        cache = (
+            f"--cache-dir={python.parents[1] / 'mypy'}"  # each has other versions of its packages
+        )
+        commands.append([str(python), "-m", "mypy", "--strict", cache, module])
         # --pythonpath, because pyright otherwise uses the packages of the first python on the path
         commands.append([str(python), "-m", "pyright", "--pythonpath", str(python), module])
     codes = [_run(command, is_checked=False) for command in commands]  # run all, even if one fails

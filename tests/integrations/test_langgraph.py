@@ -352,6 +352,8 @@ INVALID: list[Op] = [
     PutOp(("foo",), "k" * 300, {"n": 1}),
     PutOp(("foo",), "k", {"at": datetime(2026, 1, 1, tzinfo=UTC)}),
     PutOp(("f" * 300,), "k", {"n": 1}),
+    PutOp(("foo",), "k", {"n": float("nan")}),
+    PutOp(("foo",), "k", {"n": "\ud800"}),
 ]
 
 

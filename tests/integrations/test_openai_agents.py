@@ -188,6 +188,22 @@ async def test_a_run_with_a_handoff_is_stored_once(server: ModelServer) -> None:
     assert [each.id for each in await memory.of("alice").conversations.infos()] == ["c1"]
 
 
+async def test_a_run_without_a_session_after_one_with_a_session_is_stored(
+    server: ModelServer,
+) -> None:
+    """Also if the user says the same: it is another chat."""
+    memory = await vim_memory()
+    agent = with_memory(agent_of(server), memory, user="alice", tools=False, conversations=True)
+    server.answer(says("Ok."), says("Ok."))
+
+    alice = memory.of("alice")
+    await Runner.run(agent, "Yes.", session=ConversationSession(alice.conversation("c1")))
+    await Runner.run(agent, "Yes.")
+
+    names = [each.id for each in await alice.conversations.infos()]
+    assert [len(await alice.conversation(name).messages()) for name in names] == [2, 2]
+
+
 async def test_wrong_constructor_arguments_raise(server: ModelServer) -> None:
     memory = await vim_memory()
     agent = with_memory(agent_of(server), memory, user=user)

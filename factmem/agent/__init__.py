@@ -22,22 +22,8 @@ from factmem.agent.nodes import (
 from factmem.agent.tools import StepLimitError, Tool, ToolError
 
 __all__ = [
-    "Agent",
-    "AgentContext",
-    "AgentFeature",
-    "AgentResult",
-    "AgentStep",
-    "AgentTool",
-    "FeatureError",
-    "StepLimitError",
-    "Strategy",
-    "Tool",
-    "ToolError",
-    "node_llm_compress_history",
-    "node_llm_request",
-    "node_load_all_facts_from_memory",
-    "node_load_from_memory",
-    "node_recall_from_memory",
-    "node_save_to_memory",
-    "node_save_to_memory_auto_detect_facts",
-]
+    "Agent", "AgentContext", "AgentFeature", "AgentResult", "AgentStep", "AgentTool",
+    "FeatureError", "StepLimitError", "Strategy", "Tool", "ToolError", "node_llm_compress_history",
+    "node_llm_request", "node_load_all_facts_from_memory", "node_load_from_memory",
+    "node_recall_from_memory", "node_save_to_memory", "node_save_to_memory_auto_detect_facts",
+]  # fmt: skip

@@ -18,15 +18,10 @@ from factmem.models.facts import Concept, checked_concepts
 from factmem.models.places import MemorySubject, ScopeChoice, checked_choices, checked_subjects
 
 __all__ = [
-    "Strategy",
-    "node_llm_compress_history",
-    "node_llm_request",
-    "node_load_all_facts_from_memory",
-    "node_load_from_memory",
-    "node_recall_from_memory",
-    "node_save_to_memory",
+    "Strategy", "node_llm_compress_history", "node_llm_request", "node_load_all_facts_from_memory",
+    "node_load_from_memory", "node_recall_from_memory", "node_save_to_memory",
     "node_save_to_memory_auto_detect_facts",
-]
+]  # fmt: skip
 
 _log = logging.getLogger("factmem.agent")
 

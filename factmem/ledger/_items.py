@@ -108,24 +108,10 @@ class Item:
     """One current value of a keyword, and the save that it came from."""
 
     __slots__ = (
-        "_last",
-        "_said",
-        "by",
-        "confirmed_at",
-        "ends_at",
-        "expires_at",
-        "fact_id",
-        "importance",
-        "metadata",
-        "number",
-        "since",
-        "source_keys",
-        "sources",
-        "state",
-        "timestamp",
-        "until",
+        "_last", "_said", "by", "confirmed_at", "ends_at", "expires_at", "fact_id", "importance",
+        "metadata", "number", "since", "source_keys", "sources", "state", "timestamp", "until",
         "value",
-    )
+    )  # fmt: skip
 
     def __init__(self, number: int, value: JsonValue, fact: StoredFact, at: str, by: By) -> None:
         self.number: int = number
@@ -343,16 +329,9 @@ class KeywordItems:
     """
 
     __slots__ = (
-        "_digests",
-        "_items",
-        "description",
-        "fact_type",
-        "key",
-        "only",
-        "plans",
-        "proposals",
+        "_digests", "_items", "description", "fact_type", "key", "only", "plans", "proposals",
         "retractions",
-    )
+    )  # fmt: skip
 
     def __init__(self, description: str = "", fact_type: str = "SINGLE") -> None:
         self.description: str = description

@@ -74,15 +74,8 @@ class Life:
     """One item, from its first save until it was replaced or forgotten, ended or expired."""
 
     __slots__ = (
-        "_ended",
-        "born",
-        "holds_from",
-        "holds_until",
-        "is_withdrawn",
-        "item",
-        "key",
-        "keyword",
-    )
+        "_ended", "born", "holds_from", "holds_until", "is_withdrawn", "item", "key", "keyword",
+    )  # fmt: skip
 
     def __init__(self, keyword: str, item: Item) -> None:
         self.keyword: str = keyword

@@ -22,16 +22,10 @@ _NAMED = frozenset(["properties", "$defs"])
 """Keywords whose values have names of the application as keys."""
 _STRUCTURE = frozenset(
     (
-        "$ref",
-        "$defs",
-        "type",
-        "properties",
-        "required",
-        "items",
-        "additionalProperties",
+        "$ref", "$defs", "type", "properties", "required", "items", "additionalProperties",
         "discriminator",
     )
-)
+)  # fmt: skip
 _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 
 

@@ -51,17 +51,9 @@ from factmem.models._values import (
 from factmem.models.when import When, WhenLike, system_clock, utc
 
 __all__ = [
-    "AnyFact",
-    "Concept",
-    "ConceptDefinition",
-    "Fact",
-    "FactSource",
-    "FactState",
-    "FactType",
-    "MultipleFacts",
-    "SingleFact",
-    "SourceKind",
-]
+    "AnyFact", "Concept", "ConceptDefinition", "Fact", "FactSource", "FactState", "FactType",
+    "MultipleFacts", "SingleFact", "SourceKind",
+]  # fmt: skip
 
 V = TypeVar("V")
 T = TypeVar("T", default=str)

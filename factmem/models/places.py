@@ -23,14 +23,9 @@ from factmem.errors import InputTypeError, InputValueError, MemoryAccessError, U
 from factmem.models._values import checked_name, checked_text
 
 __all__ = [
-    "Boundary",
-    "Identity",
-    "MemoryScope",
-    "MemoryScopeType",
-    "MemoryScopesProfile",
-    "MemorySubject",
-    "Place",
-]
+    "Boundary", "Identity", "MemoryScope", "MemoryScopeType", "MemoryScopesProfile",
+    "MemorySubject", "Place",
+]  # fmt: skip
 
 
 @guided(

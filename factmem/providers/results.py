@@ -43,21 +43,10 @@ from factmem.models.when import before, moment, stamp, utc
 from factmem.providers.conversations import ChangedConversation, Turn
 
 __all__ = [
-    "ErasureReceipt",
-    "ForgetConditions",
-    "Forgotten",
-    "Learned",
-    "Moment",
-    "PlaceChanges",
-    "PlaceInfo",
-    "PlaceLimit",
-    "PlaceStatistics",
-    "RetractedFact",
-    "SearchAnswer",
-    "SearchCandidate",
-    "SearchDocument",
-    "SearchQuestion",
-]
+    "ErasureReceipt", "ForgetConditions", "Forgotten", "Learned", "Moment", "PlaceChanges",
+    "PlaceInfo", "PlaceLimit", "PlaceStatistics", "RetractedFact", "SearchAnswer",
+    "SearchCandidate", "SearchDocument", "SearchQuestion",
+]  # fmt: skip
 
 T = TypeVar("T", default=Any)
 

@@ -49,15 +49,9 @@ async def test_the_tree_shows_scopes_subjects_and_entities(store: InMemoryProvid
     tree = await memory_of(store).contents.tree()
 
     assert str(tree).splitlines() == [
-        "memory: 4",
-        "  agent/support-bot: 2",
-        "    device: 1",
-        "    user: 1",
-        "      alice: 1",
-        "  product/my-app: 2",
-        "    user: 2",
-        "      bob: 2",
-    ]
+        "memory: 4", "  agent/support-bot: 2", "    device: 1", "    user: 1", "      alice: 1",
+        "  product/my-app: 2", "    user: 2", "      bob: 2",
+    ]  # fmt: skip
     assert tree.newest == START + timedelta(hours=2)
     (device, user) = tree.branches[0].branches
     assert device.place is not None

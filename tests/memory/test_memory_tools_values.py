@@ -189,17 +189,12 @@ async def test_an_ambiguous_keyword_forgets_nothing(spelled: AgentMemory) -> Non
     [
         '{"concept": "ide-theme", "values": ["dar',
         '```json\n{"concept": "ide-theme", "values": ["dar',
-        '{"concept": "ide-theme", "values": null}',
-        '{"concept": "ide-theme", "values": []}',
-        '{"concept": "ide-theme", "values": ""}',
-        '{"concept": ["ide-theme", "note"]}',
-        '{"concept": {"keyword": "ide-theme"}}',
-        '{"concept": null, "values": ["something"]}',
-        '{"values": ["something"]}',
-        '["ide-theme"]',
-        "",
+        '{"concept": "ide-theme", "values": null}', '{"concept": "ide-theme", "values": []}',
+        '{"concept": "ide-theme", "values": ""}', '{"concept": ["ide-theme", "note"]}',
+        '{"concept": {"keyword": "ide-theme"}}', '{"concept": null, "values": ["something"]}',
+        '{"values": ["something"]}', '["ide-theme"]', "",
     ],
-)
+)  # fmt: skip
 async def test_truncated_or_malformed_arguments_forget_nothing(
     spelled: AgentMemory, arguments: str
 ) -> None:

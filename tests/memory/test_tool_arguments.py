@@ -72,14 +72,11 @@ async def test_arguments_are_parsed(
 @pytest.mark.parametrize(
     "arguments",
     [
-        '{"query": "theme"} and nothing about work',
-        '{"query": "theme"',
-        '["theme"',
-        '```json\n{"query": "theme"',
-        '```json\n{"query": "theme"\n```',
+        '{"query": "theme"} and nothing about work', '{"query": "theme"', '["theme"',
+        '```json\n{"query": "theme"', '```json\n{"query": "theme"\n```',
         '"{\\"query\\": \\"theme\\""',
     ],
-)
+)  # fmt: skip
 async def test_malformed_json_is_an_error(memory: AgentMemory, arguments: str) -> None:
     """Used as search words it would find nothing, and the model would believe that."""
     assert (await tool(memory, "recall").call(arguments)).startswith("Error: nothing was done.")

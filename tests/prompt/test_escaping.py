@@ -36,14 +36,10 @@ def test_other_brackets_stay(text: str) -> None:
 @table(
     "hidden",
     [
-        "\u200c\u200d",
-        "\u200d\u200d\u200c",
-        "\ufe0f\ufe0e\ufe0f",
-        "\u200d\ufe0e",
-        "\u200b",
+        "\u200c\u200d", "\u200d\u200d\u200c", "\ufe0f\ufe0e\ufe0f", "\u200d\ufe0e", "\u200b",
         "\u2800",
     ],
-)
+)  # fmt: skip
 def test_a_run_of_invisible_characters_is_escaped(hidden: str) -> None:
     """It can carry hidden text."""
     escaped = value_text(f"a{hidden}b")

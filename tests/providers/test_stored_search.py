@@ -36,19 +36,9 @@ APP = MemoryScope.Agent("app")
 SAID = Concept("said", "What was said", FactType.MULTIPLE)
 MOOD = Concept("mood", "The mood")
 WORDS = [
-    "bicycle",
-    "garden",
-    "piano",
-    "kimchi",
-    "harbour",
-    "teacher",
-    "violin",
-    "mountain",
-    "부산에서",
-    "커피를",
-    "Straße",
-    "xylophone",
-]
+    "bicycle", "garden", "piano", "kimchi", "harbour", "teacher", "violin", "mountain", "부산에서",
+    "커피를", "Straße", "xylophone",
+]  # fmt: skip
 
 Opened = Callable[[], LocalFileMemoryProvider]
 

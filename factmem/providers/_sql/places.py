@@ -507,19 +507,9 @@ class View:
     """The cached ledger of one place. `lock` is never held during I/O."""
 
     __slots__ = (
-        "_bodies",
-        "_ledger",
-        "_read_to",
-        "_times",
-        "_unread",
-        "checked",
-        "found",
-        "is_warm",
-        "lock",
-        "outdated",
-        "position",
-        "was_searched",
-    )
+        "_bodies", "_ledger", "_read_to", "_times", "_unread", "checked", "found", "is_warm",
+        "lock", "outdated", "position", "was_searched",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.lock: threading.Lock = threading.Lock()

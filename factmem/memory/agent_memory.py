@@ -18,7 +18,6 @@ from factmem.events import EventListener
 from factmem.llm.base import ChatModel
 from factmem.llm.messages import History
 from factmem.memory._chat_detection import detect_in_chat, detect_in_texts
-from factmem.memory._fact_recall import recall_facts, recall_into
 from factmem.memory._loading import (
     current_facts,
     current_facts_of,
@@ -26,6 +25,8 @@ from factmem.memory._loading import (
     current_values,
     load_into,
     origin_in,
+    recall_facts,
+    recall_into,
 )
 from factmem.memory._parts import MemoryParts, MemorySettings
 from factmem.memory._profiles import edited_profile, load_profile, save_profile

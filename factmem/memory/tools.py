@@ -15,7 +15,7 @@ from factmem._text.spelling import given_values, tidy_keyword
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.llm.base import DefinedTool
 from factmem.memory._chat_detection import detect_in_texts
-from factmem.memory._fact_recall import recall_facts
+from factmem.memory._loading import recall_facts
 from factmem.memory._parts import MemoryParts
 from factmem.memory._tool_arguments import (
     LARGEST,

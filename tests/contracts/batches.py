@@ -8,7 +8,7 @@ import pytest
 
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.providers.store import FactStore
-from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
+from factmem.testing._facts import AGENT, LANGUAGES, USER, languages, theme
 
 
 class Batches:
@@ -87,14 +87,3 @@ class Batches:
         kept = [fact.values[0] for fact in await provider.load(LANGUAGES, USER, AGENT)]
         for number in range(20):
             assert len([value for value in kept if value[1:] == str(number)]) in {0, 3}
-
-    async def test_only_facts_are_kept(self, provider: FactStore) -> None:
-        """A value instead of a fact raises an error that shows a correct call."""
-        bare: Any = "dark"
-
-        with pytest.raises(TypeError, match=r"SingleFact\(concept, value\)"):
-            await provider.save(bare, USER, AGENT)
-        with pytest.raises(TypeError, match=r"SingleFact\(concept, value\)"):
-            await provider.save_many([theme("dark"), bare], USER, AGENT)
-
-        assert await provider.load(THEME, USER, AGENT) == []

@@ -7,10 +7,10 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem.errors import StoredFactError, UnboundSubjectError
+from factmem.errors import StoredFactError
 from factmem.models.facts import AnyFact, Concept, FactType, SingleFact
 from factmem.providers.store import FactStore
-from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
+from factmem.testing._facts import AGENT, LANGUAGES, USER, languages, theme
 from factmem.testing.clock import SettableClock
 from tests.contracts.place_changes import CHANGES, begin, by_keyword, change, current, shown
 from tests.contracts.steps import DAYS, LENGTH, SEEDS, Steps
@@ -196,19 +196,3 @@ class Changes:
         await plain.check()
         await provider.forget(USER, AGENT, concept=day)
         await typed.check()
-
-    async def test_an_unbound_subject_has_no_changes(self, provider: FactStore) -> None:
-        """An unbound subject is no place."""
-        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
-            await provider.changes(PERSON, AGENT, since="")
-
-    async def test_a_closed_store_returns_no_changes(self, provider: FactStore) -> None:
-        """Like every other call."""
-        await provider.save(theme("dark"), USER, AGENT)
-        since = await version_of(provider)
-        await provider.aclose()
-
-        with pytest.raises(ValueError, match="closed"):
-            await provider.changes(USER, AGENT, since=since)
-        with pytest.raises(ValueError, match="closed"):
-            await provider.changes(USER, AGENT, since=since, concepts=[THEME])

@@ -5,7 +5,7 @@ from hashlib import sha256
 import anyio
 import pytest
 
-from factmem.errors import StoreBusyError, UnboundSubjectError
+from factmem.errors import StoreBusyError
 from factmem.models.places import MemoryScope
 from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, USER, languages, theme
@@ -233,21 +233,3 @@ class Indexes:
 
         assert await _keep(provider)
         assert await _kept(provider) == INDEX
-
-    async def test_an_unbound_subject_has_no_index(self, provider: FactStore) -> None:
-        """None is read, and none is written."""
-        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
-            await provider.read_index(PERSON, AGENT)
-        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
-            await provider.write_index(PERSON, AGENT, INDEX, version="")
-
-    async def test_a_closed_store_keeps_no_index(self, provider: FactStore) -> None:
-        """Like every other call."""
-        await begin(provider)
-        version = await version_of(provider)
-        await provider.aclose()
-
-        with pytest.raises(ValueError, match="closed"):
-            await provider.read_index(USER, AGENT)
-        with pytest.raises(ValueError, match="closed"):
-            await provider.write_index(USER, AGENT, INDEX, version=version)

@@ -191,6 +191,10 @@ CALLS: dict[str, Call] = {
     "entries": lambda store, subject: store.entries(subject, AGENT),
     "replay": lambda store, subject: store.replay([], subject, AGENT),
     "amend": lambda store, subject: store.amend(lambda entries, now: [], subject, AGENT),
+    "version": lambda store, subject: store.version(subject, AGENT),
+    "changes": lambda store, subject: store.changes(subject, AGENT, since=""),
+    "read_index": lambda store, subject: store.read_index(subject, AGENT),
+    "write_index": lambda store, subject: store.write_index(subject, AGENT, b"", version=""),
 }
 """The methods of every store that take a subject."""
 

@@ -3,7 +3,6 @@
 import anyio
 import pytest
 
-from factmem.errors import UnboundSubjectError
 from factmem.models.places import MemoryScope
 from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
@@ -134,16 +133,3 @@ class Versions:
 
         await read()
         assert await version_of(provider) in seen
-
-    async def test_an_unbound_subject_has_no_version(self, provider: FactStore) -> None:
-        """An unbound subject is no place."""
-        with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
-            await provider.version(PERSON, AGENT)
-
-    async def test_a_closed_store_returns_no_version(self, provider: FactStore) -> None:
-        """Like every other call."""
-        await provider.save(theme("dark"), USER, AGENT)
-        await provider.aclose()
-
-        with pytest.raises(ValueError, match="closed"):
-            await provider.version(USER, AGENT)

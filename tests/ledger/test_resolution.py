@@ -235,7 +235,3 @@ async def test_the_example_of_the_documentation() -> None:
 
 def subject_order(subject: MemorySubject) -> int:
     return subject.priority_level
-
-
-def test_everything_is_the_least_specific_subject() -> None:
-    assert max([*SUBJECTS, MemorySubject.EVERYTHING], key=subject_order) is MemorySubject.EVERYTHING

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from factmem.errors import ChatModelError, ExtractionError, MemoryAccessError, UnboundSubjectError
+from factmem.errors import ChatModelError, ExtractionError, MemoryAccessError
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.ledger._items import name_of
 from factmem.ledger._undo import undoing
@@ -254,13 +254,6 @@ class TestRefusing:
             await memory.consolidation.merge(report)
 
         assert report.count == 1
-
-    async def test_an_unbound_subject(self) -> None:
-        """It raises, as in every call."""
-        memory = memory_of(model=ScriptedChatModel())
-
-        with pytest.raises(UnboundSubjectError):
-            await memory.view(subjects=[USER]).consolidation.propose(LANGUAGES)
 
     async def test_views(self) -> None:
         """A view shows its own values only; a read-only one merges nothing."""

@@ -4,12 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from factmem.errors import UnboundSubjectError
 from factmem.models.places import MemorySubject, Place
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.clock import SettableClock
 from tests.world import (
-    AGE,
     AGENT,
     ALICE,
     DEVICE,
@@ -19,7 +17,6 @@ from tests.world import (
     USER,
     languages,
     memory_of,
-    note,
     theme,
 )
 
@@ -118,20 +115,6 @@ async def test_pages_begin_with_the_newest(store: InMemoryProvider) -> None:
             await contents.records(limit=limit, offset=offset)
 
 
-async def test_a_value_of_a_wrong_type_is_listed_unchanged(store: InMemoryProvider) -> None:
-    """A user must be able to find the wrong record."""
-    await store.save(note("age", "old"), ALICE, AGENT)
-
-    records = await memory_of(store, concepts=[AGE, THEME]).contents.records()
-
-    assert sorted(str(placed.fact.values[0]) for placed in records) == [
-        "dark",
-        "en",
-        "light",
-        "old",
-    ]
-
-
 async def test_forgetting_stays_in_its_places(store: InMemoryProvider) -> None:
     """The default is the memory's places; a call may name others."""
     contents = memory_of(store).contents
@@ -143,28 +126,6 @@ async def test_forgetting_stays_in_its_places(store: InMemoryProvider) -> None:
     assert [fact.values for fact in await store.load(LANGUAGES, BOB, PRODUCT)] == [("ko",)]
     assert [fact.value for fact in await store.load(THEME, DEVICE, AGENT)] == ["light"]
     assert await store.load(THEME, ALICE, AGENT) == []
-
-
-async def test_old_values_are_forgotten(store: InMemoryProvider, clock: SettableClock) -> None:
-    """An age and a time work; a naive time raises and nothing is forgotten."""
-    contents = memory_of(store, subjects=[ALICE, BOB, DEVICE]).contents
-
-    with pytest.raises(ValueError, match="naive"):
-        await contents.forget(older_than=datetime(2026, 8, 4))  # noqa: DTZ001
-    assert await contents.forget(older_than=timedelta(minutes=90)) == 1
-    assert await contents.forget(older_than=START + timedelta(minutes=90)) == 2
-
-    assert [placed.fact.values for placed in await contents.records()] == [("light",)]
-
-
-async def test_forgetting_needs_a_condition_and_an_entity(store: InMemoryProvider) -> None:
-    """Omitting an argument never means all places or all users."""
-    with pytest.raises(ValueError, match="forget needs a condition"):
-        await memory_of(store).contents.forget()
-    with pytest.raises(UnboundSubjectError):
-        await memory_of(store).contents.forget(concept=THEME, subjects=[USER])
-
-    assert len(await memory_of(store).contents.records()) == 3
 
 
 async def test_a_dry_run_of_a_reset_counts(store: InMemoryProvider) -> None:

@@ -1,13 +1,12 @@
 """The store that saves nothing, and checks its arguments like every other."""
 
 import logging
-from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from factmem.errors import UnboundSubjectError
-from factmem.models.facts import Concept, FactSource, SingleFact, SourceKind
+from factmem.models.facts import FactSource, SourceKind
 from factmem.providers.no_memory import NoMemory
 from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
@@ -52,37 +51,6 @@ async def test_an_unbound_subject_raises(store: NoMemory, call: Call) -> None:
     """An application that omits the entity gets the error without a memory, too."""
     with pytest.raises(UnboundSubjectError, match=r"person\.of\("):
         await call(store, PERSON)
-
-
-async def test_arguments_that_no_store_accepts_raise(store: NoMemory) -> None:
-    """Code that works without memory then works with one."""
-    anything: Concept[Any] = Concept("any", "Anything", value_type=Any)
-    noon = datetime(2024, 1, 1, 12)  # noqa: DTZ001
-    bare: Any = "dark"
-    nonsense: Any = [{}]
-
-    with pytest.raises(ValueError, match="'any' cannot be stored"):
-        await store.save(SingleFact(anything, {1}), USER, AGENT)
-    with pytest.raises(TypeError, match=r"SingleFact\(concept, value\)"):
-        await store.save_many([theme("dark"), bare], USER, AGENT)
-    with pytest.raises(TypeError, match=r"Concept\(keyword, description\)"):
-        await store.load(bare, USER, AGENT)
-    with pytest.raises(TypeError, match="concepts must be a list of Concept, not of str"):
-        await store.load_all(USER, AGENT, concepts=[bare])
-    with pytest.raises(TypeError, match=r"Concept\(keyword, description\)"):
-        await store.history(bare, USER, AGENT)
-    with pytest.raises(ValueError, match="time zone"):
-        await store.load(THEME, USER, AGENT, as_of=noon)
-    with pytest.raises(ValueError, match="time zone"):
-        await store.load_all(USER, AGENT, as_of=noon)
-    with pytest.raises(ValueError, match="load_all"):
-        await store.load_by_description(" ", USER, AGENT)
-    with pytest.raises(ValueError, match="erase"):
-        await store.forget(USER, AGENT)
-    with pytest.raises(ValueError, match="older_than must be a timedelta of at least 0"):
-        await store.forget(USER, AGENT, older_than=-timedelta(1))
-    with pytest.raises(ValueError, match="Entry 0 cannot be recorded"):
-        await store.replay(nonsense, USER, AGENT)
 
 
 @table("call", CALLS.values(), ids=CALLS)

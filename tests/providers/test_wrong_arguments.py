@@ -9,6 +9,7 @@ import pytest
 
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
+from factmem.models.facts import Concept, SingleFact
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.no_memory import NoMemory
@@ -114,6 +115,10 @@ def test_a_string_that_is_not_a_key_may_be_a_passphrase() -> None:
 
 
 PLACE = r"in this order, not {} and {}: .*MemoryScope.parse\("
+CONCEPT = r"Concept\(keyword, description\)"
+ANYTHING: Concept[Any] = Concept("any", "Anything", value_type=Any)
+NOON = datetime(2024, 1, 1, 12)  # noqa: DTZ001
+FACT = r"SingleFact\(concept, value\)"
 CALLS: dict[str, tuple[Callable[[Any], Awaitable[object]], type[Exception], str]] = {
     "a text as subject": (
         lambda store: store.save(theme("dark"), "user", AGENT),
@@ -130,73 +135,50 @@ CALLS: dict[str, tuple[Callable[[Any], Awaitable[object]], type[Exception], str]
         TypeError,
         PLACE.format("MemoryScope", "MemorySubject"),
     ),
-    "a place of texts": (
-        lambda store: store.erase("user", "agent"),
-        TypeError,
-        PLACE.format("str", "str"),
-    ),
-    "no fact": (
-        lambda store: store.save("dark", USER, AGENT),
-        TypeError,
-        r"SingleFact\(concept, value\)",
+    "a place of texts": (lambda s: s.erase("user", "agent"), TypeError, PLACE.format("str", "str")),
+    "no fact": (lambda s: s.save("dark", USER, AGENT), TypeError, FACT),
+    "no fact among others": (
+        lambda s: s.save_many([theme("dark"), "dark"], USER, AGENT), TypeError, FACT,
     ),
     "one fact": (
-        lambda store: store.save_many(theme("dark"), USER, AGENT),
-        TypeError,
-        "must be a list, not one fact",
+        lambda s: s.save_many(theme("dark"), USER, AGENT), TypeError, "must be a list, not one fact",
     ),
-    "a keyword": (
-        lambda store: store.load("ide-theme", USER, AGENT),
-        TypeError,
-        r"Concept\(keyword, description\)",
+    "no facts": (lambda s: s.save_many(None, USER, AGENT), TypeError, "facts must be a list"),
+    "a value without JSON": (
+        lambda s: s.save(SingleFact(ANYTHING, {1}), USER, AGENT), ValueError, "'any' cannot be stored",
+    ),
+    "a keyword": (lambda s: s.load("ide-theme", USER, AGENT), TypeError, CONCEPT),
+    "a keyword among concepts": (
+        lambda s: s.load_all(USER, AGENT, concepts=["dark"]), TypeError, "list of Concept, not of str",
     ),
     "one concept": (
-        lambda store: store.load_all(USER, AGENT, concepts=THEME),
-        TypeError,
-        r"concepts=\[concept\]",
+        lambda s: s.load_all(USER, AGENT, concepts=THEME), TypeError, r"concepts=\[concept\]",
     ),
-    "a history by keyword": (
-        lambda store: store.history("ide-theme", USER, AGENT),
-        TypeError,
-        r"Concept\(keyword, description\)",
+    "a history by keyword": (lambda s: s.history("ide-theme", USER, AGENT), TypeError, CONCEPT),
+    "a number of days": (lambda s: s.forget(USER, AGENT, older_than=90), TypeError, DAYS),
+    "days ahead": (
+        lambda s: s.forget(USER, AGENT, older_than=-timedelta(1)), ValueError, "of at least 0",
     ),
-    "a number of days": (lambda store: store.forget(USER, AGENT, older_than=90), TypeError, DAYS),
+    "no condition": (lambda s: s.forget(USER, AGENT), ValueError, "erase"),
+    "no words": (lambda s: s.load_by_description(" ", USER, AGENT), ValueError, "load_all"),
+    "a naive time": (lambda s: s.load(THEME, USER, AGENT, as_of=NOON), ValueError, "time zone"),
+    "a naive time of all": (lambda s: s.load_all(USER, AGENT, as_of=NOON), ValueError, "time zone"),
     "a date as text": (
-        lambda store: store.load(THEME, USER, AGENT, as_of="2026-01-01"),
-        TypeError,
-        "must be a datetime, not str",
+        lambda s: s.load(THEME, USER, AGENT, as_of="2026-01-01"), TypeError, "datetime, not str",
     ),
-    "places of one subject": (
-        lambda store: store.places(subjects=USER),
-        TypeError,
-        r"subjects=\[USER\.of",
-    ),
+    "places of one subject": (lambda s: s.places(subjects=USER), TypeError, r"subjects=\[USER\.of"),
     "places of subjects as scopes": (
-        lambda store: store.places(scopes=[USER]),
-        TypeError,
-        "not of MemorySubject",
+        lambda s: s.places(scopes=[USER]), TypeError, "not of MemorySubject",
     ),
-    "entries of no list": (
-        lambda store: store.replay(5, USER, AGENT),
-        TypeError,
-        "must be a list, not",
-    ),
+    "entries of no list": (lambda s: s.replay(5, USER, AGENT), TypeError, "must be a list, not"),
+    "no entry": (lambda s: s.replay([{}], USER, AGENT), ValueError, "Entry 0 cannot be recorded"),
     "a change that is no function": (
-        lambda store: store.amend([], USER, AGENT),
-        TypeError,
-        "must be a function",
+        lambda s: s.amend([], USER, AGENT), TypeError, "must be a function",
     ),
     "a change of current facts that is no function": (
-        lambda store: store.amend_current([], USER, AGENT),
-        TypeError,
-        "must be a function",
+        lambda s: s.amend_current([], USER, AGENT), TypeError, "must be a function",
     ),
-    "no facts": (
-        lambda store: store.save_many(None, USER, AGENT),
-        TypeError,
-        "facts must be a list",
-    ),
-}
+}  # fmt: skip
 
 
 @pytest.fixture(params=["local", "memory", "none"])

@@ -18,6 +18,17 @@ drops
    connections in a row find so too: SQLite reports a read that failed as damage.
 6. `data_version` counts per connection, so caches are keyed by (epoch, data_version), and the epoch
    changes with each connection.
+
+SQLite's global mutexes in a forked child.
+
+A child has only the thread that forked. If another one was inside SQLite, for whatever database and
+library, its mutex stays locked in the child, which hangs at its first allocation. `malloc` and
+Python reset their locks after a fork, and so does this module for those of SQLite. To take
+them before the fork instead would be a deadlock: Python's `sqlite3` frees memory under the
+interpreter's lock.
+
+What they guard in a program without a shared cache: counters of memory, the state of the generator
+of random numbers, and the list of open files, which a child of this package does not share.
 """
 
 import os
@@ -50,14 +61,39 @@ from factmem.providers._sqlite.files import (
     release_abandoned,
     unpin,
 )
-from factmem.providers._sqlite.forks import free_mutexes
 from factmem.providers._sqlite.gaps import Gaps, begin_snapshot
 from factmem.providers._sqlite.session import VERSION, SqliteSession
+
+R = TypeVar("R")
+
+_MUTEXES = range(2, 14)
+"""SQLITE_MUTEX_STATIC_*"""
+
+
+def free_mutexes() -> None:
+    """Reset the locked mutexes. Without effect where SQLite is built into the interpreter."""
+    with suppress(ImportError, AttributeError, OSError):
+        import _sqlite3
+        from ctypes import CDLL, PyDLL, c_int, c_void_p
+
+        library, system = PyDLL(_sqlite3.__file__), CDLL(None)
+        alloc, attempt, leave = (
+            getattr(library, f"sqlite3_mutex_{name}") for name in ("alloc", "try", "leave")
+        )
+        alloc.argtypes, alloc.restype = [c_int], c_void_p
+        attempt.argtypes = leave.argtypes = [c_void_p]
+        system.pthread_mutex_init.argtypes = [c_void_p, c_void_p]
+        for number in _MUTEXES:
+            mutex = alloc(number)
+            if mutex and attempt(mutex):  # its first member is a mutex of the system
+                system.pthread_mutex_init(mutex, None)
+            elif mutex:
+                leave(mutex)
+
 
 _PATIENCE = 0.05
 """Seconds that an index waits for the lock: longer than a save holds it. A recall waits as long."""
 
-R = TypeVar("R")
 
 _STEPS = 10_000
 """Steps of SQLite, some 0.2 ms, after which work apart asks whether a thread is forking."""

@@ -10,7 +10,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
@@ -71,21 +71,6 @@ def _words() -> list[str]:
     return ["".join(each) for each in letters]
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
-    """What a device says of itself in each of its files."""
-
-    files: tuple[str, ...]
-    """Its files, once this one is written."""
-    seen: Mapping[str, int]
-    """The last serial that it has read of each device."""
-    written_at: str
-    erased: tuple[tuple[Any, str], ...] = ()
-    """The places that were erased on any device, each with the time."""
-    concepts: tuple[tuple[str, Any], ...] = ()
-    """The definitions of concepts, by keyword."""
-
-
 class SealedFiles:
     """The files of a folder, under one key. All methods do blocking I/O."""
 
@@ -111,13 +96,13 @@ class SealedFiles:
         name = f"{device}-{serial:08}-{token_hex(4)}{SUFFIX}"
         header = {**header, "files": [*header["files"], name]}
         body = zlib.compress(orjson.dumps(header) + b"\n" + bundle, 1)
-        plain = len(body).to_bytes(8) + body
+        plain = (len(body).to_bytes(8) + body).ljust(_padded(8 + len(body)), b"\0")
         nonce = token_bytes(NONCE_BYTES)
-        sealed = self._aead.seal(nonce, plain.ljust(_padded(len(plain)), b"\0"), _aad(name))
+        sealed = self._aead.seal(nonce, plain, _MAGIC + name.encode())
         write_whole(str(self._folder / name), _MAGIC + nonce + sealed)
         return name
 
-    def read(self, name: str) -> tuple[Header, bytes]:
+    def read(self, name: str) -> tuple[dict[str, Any], bytes]:
         """Return the content of a file.
 
         Raises:
@@ -130,7 +115,7 @@ class SealedFiles:
         if len(data) > _LARGEST or not data.startswith(_MAGIC):
             raise ValueError("is not a file of a device")
         start = len(_MAGIC) + NONCE_BYTES
-        plain = self._aead.open(data[len(_MAGIC) : start], data[start:], _aad(name))
+        plain = self._aead.open(data[len(_MAGIC) : start], data[start:], _MAGIC + name.encode())
         body = plain[8 : 8 + int.from_bytes(plain[:8])]
         unpacker = zlib.decompressobj()
         try:
@@ -140,7 +125,7 @@ class SealedFiles:
         if not unpacker.eof:
             raise ValueError("is too large")
         line, _, bundle = text.partition(b"\n")
-        return Header(**orjson.loads(line)), bundle
+        return dict(orjson.loads(line)), bundle
 
     def whole(self, known: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
         """Return those of some files that are whole, each with its size and time.
@@ -150,14 +135,12 @@ class SealedFiles:
         """
         found: dict[str, list[int]] = {}
         for name, before in known.items():
-            try:
+            with suppress(OSError, ValueError):
                 status = os.stat(self._folder / name, follow_symlinks=False)
                 mark = [status.st_size, status.st_mtime_ns]
                 if mark != list(before):
                     self.read(name)
-            except (OSError, ValueError):
-                continue
-            found[name] = mark
+                found[name] = mark
         return found
 
     def remove(self, names: Iterable[str]) -> None:
@@ -165,10 +148,6 @@ class SealedFiles:
         for name in names:
             (self._folder / name).unlink(missing_ok=True)
         sync_folder(self._folder)
-
-
-def _aad(name: str) -> bytes:
-    return _MAGIC + name.encode()
 
 
 def _padded(size: int) -> int:

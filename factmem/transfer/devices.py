@@ -44,7 +44,7 @@ from factmem.providers.conversations import identity_in
 from factmem.providers.results import is_edited, is_extended
 from factmem.providers.store import FactStore
 from factmem.transfer._device_chats import Rules, sent_form
-from factmem.transfer._device_files import Header, SealedFiles, key_of_phrase, new_phrase
+from factmem.transfer._device_files import SealedFiles, key_of_phrase, new_phrase
 from factmem.transfer._device_state import (
     CHUNK,
     KEY,
@@ -135,16 +135,14 @@ async def sync_devices(
     shared = await run_sync(shared_folder, folder)
     own = Path(expect_path(state, "state", "memory.sync"))
     await run_sync(partial(own.mkdir, mode=0o700, parents=True, exist_ok=True))
+    wanted = None if places is None else {name_of(each.identity) for each in checked_places(places)}
     with await run_sync(open, own / "lock", "ab") as lock:
         try:
             try_lock(lock.fileno())
         except OSError:
             raise StoreBusyError(f"{str(own)!r} is in use by another sync: wait for it") from None
         files = await run_sync(SealedFiles, shared, key)
-        names = (
-            None if places is None else {name_of(each.identity) for each in checked_places(places)}
-        )
-        run = _Sync(store, files, own / "state.json", wanted=names, now=stamp(clock()))
+        run = _Sync(store, files, own / "state.json", wanted=wanted, now=stamp(clock()))
         return await run.done(is_dry=dry_run, chats=conversations, progress=progress)
 
 
@@ -183,6 +181,8 @@ class _Sync:
         """Whether the store is an older one than that of the last sync, as after a restore."""
         self._is_news = False
         """Whether others should learn that something of theirs was read."""
+        self._names: dict[str, tuple[str, int]] = {}
+        """The device and the serial of each file in the folder."""
         self._replaced: set[str] = set()
         """Own files that are removed, once what they should have is in others."""
         self._gone: dict[str, set[str]] = {}
@@ -208,26 +208,26 @@ class _Sync:
         is_unread, (known.wanted, known.chats) = options != (known.wanted, known.chats), options
         if not self._text and not is_dry:  # a kill must not leave files of a forgotten device
             await run_sync(self._save)
-        listed, others = await run_sync(self._files.listed)
+        self._names, others = await run_sync(self._files.listed)
         self._problems += [f"{name!r} has the name of no device's file" for name in others]
-        await run_sync(self._check_files, listed)
+        await run_sync(self._check_files)
         await self._look()
         await self._note_removals()
         if not is_dry:
-            new = listed.keys() - (known.own if is_unread else known.files)
+            new = self._names.keys() - (known.own if is_unread else known.files)
             # After a restore also the own ones, before they are replaced.
-            await self._receive(listed, sorted(listed if self._is_older else new), progress)
+            await self._receive(sorted(self._names if self._is_older else new), progress)
         # What only files had that are gone now is published by this device.
         self._again |= {name for name, gone in self._gone.items() if gone - known.held(name)}
         if self._taken or self._again:
             await self._look()
         await self._publish()
-        return self._report(listed)
+        return self._report()
 
-    def _check_files(self, listed: dict[str, tuple[str, int]]) -> None:
+    def _check_files(self) -> None:
         """Look whether the files are as they were left; own ones that are not are replaced."""
-        known = self._known
-        own = {name: serial for name, (device, serial) in listed.items() if device == known.device}
+        known, names = self._known, self._names
+        own = {name: serial for name, (device, serial) in names.items() if device == known.device}
         known.serial = max([known.serial, *own.values(), *known.seen_by.values()])
         is_rekeyed = bool(known.own) and known.key != self._files.key_id
         whole = {} if is_rekeyed else self._files.whole(known.own)
@@ -239,7 +239,7 @@ class _Sync:
             )
         known.own, known.key = whole, self._files.key_id
         for file in list(known.files):
-            if is_rekeyed or file in self._replaced or file not in listed:
+            if is_rekeyed or file in self._replaced or file not in names:
                 self._forget(file)
 
     def _forget(self, file: str) -> set[str]:
@@ -324,10 +324,8 @@ class _Sync:
     async def _read_chat(self, name: str, state: str) -> None:
         """Read a conversation, and mark what was removed from it since the last look."""
         known, (owner, place, chat) = self._known, where(name)
-        (before, last), marks = (
-            known.places.get(name, ("", "")),
-            known.marks.setdefault(owner, set()),
-        )
+        before, last = known.places.get(name, ("", ""))
+        marks = known.marks.setdefault(owner, set())
         part = await self._messages(name) if state else Part(name)
         if missing := self._keys_of(name) - part.keys - marks:
             until = await self._erased_until(owner)
@@ -375,10 +373,7 @@ class _Sync:
             self._is_removed |= not gone.isdisjoint({*own, *self._gone.get(name, ())})
 
     async def _receive(
-        self,
-        listed: dict[str, tuple[str, int]],
-        new: Sequence[str],
-        progress: Callable[[int, int], None] | None,
+        self, new: Sequence[str], progress: Callable[[int, int], None] | None
     ) -> None:
         """Read the files that are new, and tell what is wrong."""
         refused: Counter[str] = Counter()
@@ -391,7 +386,7 @@ class _Sync:
                 refused["cannot be opened with this key, or are not complete"] += 1
                 continue
             try:
-                await self._take(name, listed[name], header, bundle)
+                await self._take(name, header, bundle)
             except (ValueError, TypeError, KeyError, AttributeError):
                 refused["were refused: a clock may be wrong, or another version wrote them"] += 1
             if progress is not None:
@@ -399,19 +394,19 @@ class _Sync:
         self._problems += [f"{count} files {why}" for why, count in refused.items()]
         for device, (serial, files, at) in list(self._known.latest.items()):
             # What only missing files had is in this store, and is written into its own files.
-            last = max([at for name, at in listed.values() if name == device], default=-1)
-            kept = [name for name in files if name in listed]
+            last = max((at for name, at in self._names.values() if name == device), default=-1)
+            kept = [name for name in files if name in self._names]
             if lost := len(files) - len(kept):
                 older = ", and the others are older" if last < serial else ""
                 self._problems.append(f"{lost} files of device {device} are missing{older}")
             # It is told once: from now on this is what the folder has.
             self._known.latest[device] = min(serial, last), kept, at
 
-    async def _take(self, file: str, named: tuple[str, int], header: Header, bundle: bytes) -> None:
+    async def _take(self, file: str, header: dict[str, Any], bundle: bytes) -> None:
         """Take over what is in a file."""
         known, is_news, held = self._known, bool(bundle), dict[str, Digests]()
-        device, serial = named
-        for name, at in header.erased:
+        device, serial = self._names[file]
+        for name, at in header["erased"]:
             is_news |= await self._erase(name, at)
         for part in await run_sync(parts_of, bundle) if bundle else []:
             owner, place, chat = where(part.name)
@@ -430,7 +425,7 @@ class _Sync:
                 known.marks.setdefault(owner, set()).update(new)
                 await self._merge_chats(place)
             held[part.name] = held.get(part.name, "") + "".join(part.digests)
-        await self._store.define(ConceptDefinition.load(*each) for each in header.concepts)
+        await self._store.define(ConceptDefinition.load(*each) for each in header["concepts"])
         if device == known.device:
             self._again |= held.keys()
             return
@@ -440,8 +435,9 @@ class _Sync:
         if serial < last and file not in files:
             self._problems.append(f"{file!r} is late, or an older one that was put back")
         if last <= serial:
-            known.latest[device] = serial, list(header.files), header.written_at
-        known.seen_by[device] = max(header.seen.get(known.device, 0), known.seen_by.get(device, 0))
+            known.latest[device] = serial, list(header["files"]), str(header["written_at"])
+        seen = header["seen"].get(known.device, 0)
+        known.seen_by[device] = max(seen, known.seen_by.get(device, 0))
 
     def _note_taken(self, name: str, lines: int, last: str) -> None:
         before, end = self._taken.get(name, (0, ""))
@@ -585,9 +581,9 @@ class _Sync:
         await run_sync(self._save)
         await run_sync(self._files.remove, self._replaced)
 
-    def _report(self, listed: dict[str, tuple[str, int]]) -> SyncReport:
+    def _report(self) -> SyncReport:
         known = self._known
-        others = {device for device, _ in listed.values()} - {known.device}
+        others = {device for device, _ in self._names.values()} - {known.device}
         behind = tuple(
             (device, moment(known.latest[device][2]))
             for device in sorted(others & known.latest.keys())

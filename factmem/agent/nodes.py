@@ -97,7 +97,6 @@ class MemoryNode:
         self._scopes = None if scopes is None else checked_choices(scopes)
 
     async def __call__(self, context: AgentContext, text: str) -> str:
-        """Run the work and return `text`."""
         memory = context.memory.view(subjects=self._bound(context), scopes=self._scopes)
         await self._work(context, memory)
         return text

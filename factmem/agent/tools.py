@@ -235,7 +235,6 @@ def _shown_default(default: object) -> dict[str, Any]:
 
 
 def _problem_text(exc: ValidationError) -> str:
-    """Return the error message about invalid arguments for the model."""
     problems = exc.errors(include_input=False, include_url=False)
     if problems[0]["type"] == "json_invalid" or not problems[0]["loc"]:
         return "Error: the tool was not called. Its arguments must be one JSON object."

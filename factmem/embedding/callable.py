@@ -60,7 +60,6 @@ class CallableEmbedder(EmbeddingModel):
         return self._validated(given, len(texts))
 
     async def _call(self, texts: list[str]) -> object:
-        """Call the function without blocking the event loop."""
         function = self._function
         given: object
         if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):

@@ -106,7 +106,6 @@ def _vector(row: object, model: str) -> "array[float]":
 
 
 def _items(given: object, model: str) -> Iterable[float]:
-    """Return the items of a list, an array or a tensor."""
     as_list = getattr(given, "tolist", None)
     items: object = as_list() if callable(as_list) else given
     if not isinstance(items, Sequence) or isinstance(items, str | bytes):

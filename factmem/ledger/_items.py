@@ -409,7 +409,6 @@ class KeywordItems:
         return items
 
     def clear(self) -> dict[Canonical, Item]:
-        """Remove all items, and return them."""
         if self.only is None and self._items is None:
             return {}
         items = self.items
@@ -474,7 +473,6 @@ class Condition:
 
     @property
     def names(self) -> frozenset[str] | None:
-        """The keywords and fact ids of the condition; None if it names none."""
         alone = None if self.keyword is None else (self.keyword,)
         named = [each for each in (alone, self.keywords, self.fact_ids) if each is not None]
         return frozenset().union(*named) if named else None

@@ -106,7 +106,6 @@ class _Merge:
                     homes.setdefault(digest, deque()).append((number, index))
 
     def of(self, given: Sequence[Entry], by: By) -> Merged:
-        """Add the entries of another copy."""
         new: list[Entry] = []
         # Part by part, as the same parts may be one entry in a copy and several in another: bundles
         # split long entries, and a purge removes some parts.

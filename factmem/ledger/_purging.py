@@ -258,7 +258,6 @@ def _joined(words: Iterable[str]) -> str:
 
 
 def _texts(value: JsonValue, *, keys: bool = False) -> Iterator[str]:
-    """Yield the strings and numbers in a value, as strings."""
     rest = [value]
     while rest:
         part = rest.pop()
@@ -399,7 +398,6 @@ class _Doomed(NamedTuple):
     def rest(
         self, related: RelatedEntries, keys: Iterable[tuple[str, Canonical]], now: str
     ) -> list[Entry | None]:
-        """Return all entries without the removed values."""
         rest = Rest(
             self.trace,
             self.gone,

@@ -112,7 +112,6 @@ def _changed(entries: Sequence[Entry], rest: Sequence[Entry | None], since: str)
 
 
 def _shown(held: KeywordItems | None, now: str) -> list[Any]:
-    """Return what reads show of a keyword."""
     if held is None:
         return []
     items, waiting = held.alive(now), held.proposals or Proposals()
@@ -179,7 +178,6 @@ class Rest:
         self._last = [{s.fact["keyword"]: s for s in each} for each in (effective, plain)]
 
     def of(self, entries: Sequence[Entry]) -> list[Entry | None]:
-        """Return the entries without the removed values."""
         return [self._entry(number, entry) for number, entry in enumerate(entries)]
 
     def _entry(self, number: int, entry: Entry) -> Entry | None:

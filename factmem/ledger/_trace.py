@@ -370,7 +370,6 @@ def _replaced(whole: dict[str, V], part: dict[str, V], names: Iterable[str]) -> 
 
 
 def _names(entry: Entry) -> tuple[str, ...]:
-    """Return the keywords and the fact ids of an entry."""
     facts = entry.get("facts", ())
     if len(facts) == 1 and "forget" not in entry and "retract" not in entry:  # nearly every entry
         return facts[0]["keyword"], facts[0]["id"]

@@ -209,7 +209,6 @@ class Histories:
         return keyword
 
     def _split(self, entry: Entry) -> dict[str, dict[str, Any]]:
-        """Return the parts of an entry, by group."""
         parts: dict[str, dict[str, Any]] = {}
 
         def part(keyword: str) -> dict[str, Any]:
@@ -588,7 +587,6 @@ _NEVER = "~"
 
 
 def _period(life: Life) -> tuple[str, str]:
-    """Return from when until when a value held."""
     item = life.item
     first = life.holds_from if item.since is None else begin_of(item.since)
     last = _NEVER if item.until is None else end_of(item.until)

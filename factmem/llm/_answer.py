@@ -184,7 +184,6 @@ def _spans_after_thoughts(text: str) -> list[_Span]:
 
 
 def _end_of(name: str, text: str, start: int) -> re.Match[str] | None:
-    """Return the closing tag of a name."""
     ends = _THOUGHT_END.finditer(text, start)
     return next((end for end in ends if end.group(1).casefold() == name.casefold()), None)
 
@@ -535,7 +534,6 @@ class _AnswerShape:
             yield from self._inside(value[0])
 
     def of_items(self, items: list[JsonValue]) -> JsonValue:
-        """Return data with these items."""
         return {self._list_field: items} if self._list_field is not None else items
 
     def _inside(self, value: JsonValue) -> Iterator[JsonValue]:

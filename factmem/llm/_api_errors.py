@@ -48,7 +48,6 @@ _LONGEST_ERROR = 4_000
 
 
 def concern_of(status: int, body: object) -> Concern:
-    """Return the reason why a request was rejected."""
     if status == 413:
         return "length"
     if status not in {400, 404, 422}:

@@ -72,7 +72,6 @@ async def detect_in_texts(
 
 
 def _moment(parts: MemoryParts, wanted: Detection) -> datetime:
-    """Return the present time, in the time zone of a detection."""
     zone = wanted.zone
     return parts.clock().astimezone(zone) if isinstance(zone, tzinfo) else parts.clock()
 
@@ -107,7 +106,6 @@ def _request(
 async def _detected(
     parts: MemoryParts, request: DetectionRequest, operation: OperationInProgress
 ) -> DetectionReport:
-    """Run a request and record its outcome in an operation."""
     chat_model = parts.required_model()
     operation.places = request.places
     report = await parts.detector.detect(chat_model, request)

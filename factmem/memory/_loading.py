@@ -70,7 +70,6 @@ _MOST_LOOKED_AT = 1000
 async def separated(
     parts: MemoryParts, resolution: Resolution[L]
 ) -> tuple[Resolution[L], list[PlacedFact]]:
-    """Return the facts that are data, and the instructions."""
     concepts = parts.settings.instructions
     if not concepts:
         return resolution, []
@@ -146,7 +145,6 @@ def _part(placed: PlacedFact[L], wanted: Sequence[bool]) -> list[PlacedFact[L]]:
 async def load_into(
     parts: MemoryParts, messages: list[History], concept: Concept[Any, Any] | None
 ) -> LoadReport[Any]:
-    """Put the facts of every concept, or of one, into a chat."""
     if concept is None:
         places = await _places(parts, lambda: checked_history(messages))
         resolution = await parts.reader.everything(places)
@@ -195,7 +193,6 @@ async def current_values(parts: MemoryParts, concept: Concept[V, Any]) -> list[V
 
 
 async def current_facts(parts: MemoryParts) -> CurrentFacts:
-    """Return the current facts of every concept, ordered by keyword."""
     resolution = await parts.reader.everything(await _places(parts))
     if not resolution.placed:
         await look_elsewhere(parts)
@@ -230,7 +227,6 @@ async def look_elsewhere(parts: MemoryParts) -> None:
 
 
 async def origin_in(parts: MemoryParts, fact: AnyFact) -> FactOrigin | None:
-    """Return the sources and history of a fact; None if no place has or had it."""
     places = await _places(
         parts,
         lambda: expect(fact, (SingleFact, MultipleFacts), "fact", "memory.why(facts[0])"),

@@ -177,7 +177,6 @@ class MemoryParts:
 
     @cached_property
     def chat_model(self) -> ChatModel | None:
-        """The chat model, whose extractions are reported."""
         return observed(self.settings.chat_model, self.events)
 
     def required_model(self) -> ChatModel:
@@ -187,7 +186,6 @@ class MemoryParts:
 
     @cached_property
     def detector(self) -> "FactDetector":
-        """What finds facts in chats, and saves them."""
         from factmem.detection._detector import FactDetector
 
         return FactDetector(self.provider, self.reader, self.settings.synonyms)
@@ -198,7 +196,6 @@ class MemoryParts:
 
     @cached_property
     def turn_search(self) -> "TurnSearch":
-        """The search for messages of conversations."""
         from factmem.recall._turn_search import TurnSearch
 
         return TurnSearch(self.provider, self.settings.indexes, self.clock)

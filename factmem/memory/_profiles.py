@@ -20,7 +20,6 @@ from factmem.models.profile import POSITIONS, P, Profile, is_ordered, loaded_pro
 
 
 async def load_profile(parts: MemoryParts, profile: type[P]) -> P:
-    """Return an instance with the current values."""
     places = parts.selection.places()
     facts: dict[str, tuple[AnyFact, ...]] = {}
     unreadable: dict[str, StoredFactError] = {}
@@ -56,7 +55,6 @@ async def save_profile(parts: MemoryParts, profile: Profile) -> None:
 
 @asynccontextmanager
 async def edited_profile(parts: MemoryParts, profile: type[P]) -> AsyncGenerator[P]:
-    """Write what changed in a block."""
     me = await load_profile(parts, profile)
     before = values_of(me.model_copy(deep=True))
     yield me
@@ -142,7 +140,6 @@ async def _save(parts: MemoryParts, found: list[tuple[AnyConcept, list[Any]]]) -
 
 
 def checked_profile(profile: type[P]) -> type[P]:
-    """Return a class of `Profile`, or raise `TypeError`."""
     given: object = profile
     if isinstance(given, type) and issubclass(given, Profile):
         return profile

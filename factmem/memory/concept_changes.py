@@ -349,7 +349,6 @@ class KeywordMerge:
         return {keyword: items for keyword, items in found.items() if items}
 
     def _wanted(self, held: dict[str, list[Item]]) -> dict[Canonical, StoredFact]:
-        """Return the values that the place keeps, as facts of the concept."""
         rule = self._rule
         items = [item for each in held.values() for item in each]
         if len(held) > 1 and callable(rule):
@@ -412,7 +411,6 @@ class KeywordMerge:
         return {"at": self._now, "facts": new, "forget": gone}
 
     def _renamed(self, entry: Entry) -> Entry:
-        """Return an entry with the concept's keyword and description instead of former ones."""
         entry, keyword = entry.copy(), self._concept.keyword
         if facts := entry.get("facts"):
             text = self._concept.description

@@ -392,7 +392,6 @@ def _batches(values: Sequence[JsonValue]) -> Iterator[Sequence[JsonValue]]:
 
 
 def _by_place(merges: Iterable[Merge]) -> list[list[Merge]]:
-    """Group merges by place, in their order."""
     places: dict[Identity, list[Merge]] = {}
     for merge in merges:
         places.setdefault(merge.place.identity, []).append(merge)

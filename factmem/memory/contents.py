@@ -568,7 +568,6 @@ async def clear_in(parts: MemoryParts, concept: Concept[Any, Any]) -> Forgotten:
 
 
 def _updated(fact: AnyFact, changes: Mapping[str, Any]) -> AnyFact:
-    """Return a fact with other fields."""
     right, wrong = ("value", "values") if isinstance(fact, SingleFact) else ("values", "value")
     if wrong in changes:
         raise InputValueError(

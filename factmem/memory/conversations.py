@@ -154,7 +154,6 @@ class _Pace:
         self._next = 0.0
 
     async def wait(self) -> None:
-        """Wait for the next turn."""
         now = anyio.current_time()
         begin = max(now, self._next)
         self._next = begin + self._seconds

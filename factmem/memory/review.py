@@ -465,5 +465,4 @@ def _by_keyword(facts: Iterable[AnyFact]) -> dict[str, tuple[AnyFact, ...]]:
 
 
 def _seen(facts: Iterable[AnyFact]) -> set[tuple[Canonical, FactState]]:
-    """Return what of facts a difference shows: their values and states."""
     return {(key, fact.state) for fact in facts for key in keys_of(fact)}

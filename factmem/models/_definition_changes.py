@@ -99,7 +99,6 @@ def _difference(
 
 
 def bare_schema(schema: Schema) -> dict[str, Any]:
-    """Return a schema without titles, descriptions and defaults."""
 
     def bare(part: Any, *, is_named: bool = False) -> Any:
         if isinstance(part, list):

@@ -60,7 +60,6 @@ class Displayed:
         return Sheet(type(self).__name__, ("field", "value"), [*named])
 
     def _repr_html_(self) -> str:
-        """Return the table as HTML, for Jupyter."""
         sheet = self._sheet()
         lines = [f"<table><caption>{_html(sheet.title)}</caption>", "<thead>"]
         lines.append(f"<tr>{''.join(f'<th>{_html(each)}</th>' for each in sheet.columns)}</tr>")
@@ -93,7 +92,6 @@ def _html(text: str) -> str:
 
 
 def words(value: object) -> str:
-    """Return a value as the text of a cell."""
     if value is None:
         return ""
     if isinstance(value, datetime):

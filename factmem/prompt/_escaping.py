@@ -68,7 +68,6 @@ def harmless(text: str) -> str:
 
 
 def name_text(name: str) -> str:
-    """Return a plain name unchanged, any other name as a JSON string."""
     if name.isascii():
         is_plain = name.replace("-", "x").isalnum() and name[0] != "-" != name[-1]
         return name if is_plain or NAME.fullmatch(name) else value_text(name)

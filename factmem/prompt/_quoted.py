@@ -61,7 +61,6 @@ class Quotation(NamedTuple):
 
     @classmethod
     def passages(cls, plain: str) -> "Sequence[Quotation]":
-        """Return the passages of a message."""
         found = [
             cls(*each.span("mail" if each["mail"] else 0), None) for each in _PASTED.finditer(plain)
         ]

@@ -535,7 +535,6 @@ class Transcript:
 
 
 def checked_trust(trust: Iterable[SourceKind]) -> set[SourceKind]:
-    """Return kinds of writers as a set."""
     believed = expect_all(trust, object, "trust", "trust=[SourceKind.ASSISTANT]")
     trusted = {expect_member(each, SourceKind, "trust") for each in believed}
     if beyond := trusted - set(_KINDS.values()):

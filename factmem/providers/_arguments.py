@@ -31,14 +31,12 @@ _FACTS = (SingleFact, MultipleFacts)
 
 
 def stored_fact(fact: object) -> StoredFact:
-    """Convert a fact to its form in an entry."""
     if isinstance(fact, _FACTS):  # a call costs as much as the rest of the usual way
         return stored(fact)
     return stored(expect(fact, _FACTS, "fact", "SingleFact(concept, value)"))
 
 
 def stored_facts(facts: Iterable[AnyFact]) -> list[StoredFact]:
-    """Convert facts to their form in an entry."""
     if isinstance(facts, SingleFact | MultipleFacts):
         raise InputTypeError(
             "facts must be a list, not one fact: save_many([fact], ...) or save(fact)"
@@ -83,5 +81,4 @@ def check_span(keep_history: timedelta) -> None:
 
 
 def stamp_of(as_of: datetime) -> str:
-    """Convert the time of a past read to a stamp."""
     return stamp(utc(as_of, "moment as_of"))

@@ -9,7 +9,6 @@ from factmem.models.facts import AnyFact
 
 
 def phrase_of(description: str) -> str:
-    """Return the searched phrase with case, width and white space folded."""
     if not isinstance(description, str):
         raise TypeError(f"description must be a str, not {type(description).__name__}: 'theme'")
     if phrase := _folded(description):
@@ -38,7 +37,6 @@ def _has_all(words: list[str], text: str) -> bool:
 
 
 def _folded(text: str) -> str:
-    """Fold case, width and white space."""
     return " ".join(case_folded(text).split())
 
 

@@ -37,7 +37,6 @@ class Forgetting:
         """How many ended values `end_former` found."""
 
     def decide(self, ledger: Ledger, now: str) -> Change:
-        """Forget the current values."""
         condition, purge = self._condition_at(now), self._purge
         forgotten = ledger.matching(condition, now)
         self.is_over = not (forgotten or purge) and ledger.knows(condition.names or ())

@@ -67,7 +67,6 @@ class EventLoop:
         loop.call_soon(call, *arguments)
 
     def wake(self, waiting: "Iterable[Pending[Any]]") -> None:
-        """Wake the tasks whose work is done; from any thread."""
         loop: Any = self._loop()
         if loop is None:
             return
@@ -98,7 +97,6 @@ class Pending(Generic[W]):
     # wait.
 
     async def wait(self) -> None:
-        """Wait until the work is done."""
         if self.is_done:
             return
         if self.loop.has_futures:
@@ -303,7 +301,6 @@ class GroupCommit(Generic[W]):
 
 
 def wake(done: "Iterable[Pending[Any]]") -> None:
-    """Wake the tasks whose work is done, each event loop once."""
     by_loop: dict[EventLoop, list[Pending[Any]]] = {}
     for pending in done:
         by_loop.setdefault(pending.loop, []).append(pending)

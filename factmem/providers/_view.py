@@ -154,7 +154,6 @@ class _View:
 
     @property
     def boundary(self) -> Boundary:
-        """The places that may be read and written."""
         return self._boundary
 
     @property

@@ -82,7 +82,6 @@ _Passed = tuple[str, bytes]
 
 
 async def _looked(backend: Backend, followed: Mapping[Identity, "_Followed"]) -> list[_New]:
-    """Return the new changes of all places, in their order."""
 
     def take(found: Mapping[Identity, Unread]) -> list[_New]:
         new = [change for key, each in followed.items() for change in each.take(found.get(key))]

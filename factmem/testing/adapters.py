@@ -186,7 +186,6 @@ class _Breakable(InMemoryProvider):
 
 
 async def _memory(store: InMemoryProvider | None = None, **options: Any) -> AgentMemory:
-    """Return a memory in which two users prefer different editors."""
     scopes = MemoryScopesProfile(product="contract")
     memory = AgentMemory(store or InMemoryProvider(), scopes=scopes, subjects=[USER], **options)
     for user, editor in (("alice", "vim-4711"), ("bob", "nano-0815")):

@@ -96,7 +96,6 @@ def _changes(
 
 
 def body_of(entry: Entry) -> dict[str, object]:
-    """Return what is stored of a message."""
     return dict(entry.get("turn", {}))
 
 
@@ -149,7 +148,6 @@ class Known(NamedTuple):
 
 
 def name_of(reader: PlaceReader, identity: Identity, place: Identity) -> str:
-    """Return the id of a conversation."""
     named = conversation_of(identity)
     if named is None or named[0] != place:
         raise reader.damaged("The row of a conversation belongs to another place")
@@ -196,7 +194,6 @@ class StoredConversations:
         self._now = places.clock.recording
 
     async def converse(self, call: "Callable[[StoredConversations], R]") -> R:
-        """Return the result of a blocking call of these conversations."""
         return await self._places.work(lambda: call(self))
 
     # Messages
@@ -431,7 +428,6 @@ class StoredConversations:
 
 
 def _queued(reader: PlaceReader, place: Identity, key: bytes, learnt: int) -> list[object]:
-    """Return the first columns of a row of the queue."""
     return [key, reader.key(place), reader.new_row(place).scope, reader.store.number, learnt]
 
 

@@ -27,7 +27,6 @@ class StoredItem(NamedTuple):
 
     @classmethod
     def load(cls, stored: bytes) -> "StoredItem":
-        """Decode a stored fact."""
         keyword, description, fact_type, fields = json.loads(stored)
         items = [Item.restored(each, {}) for each in fields]
         return cls(keyword, description, fact_type, items, stored)
@@ -58,7 +57,6 @@ class StoredItem(NamedTuple):
 
 
 def current_facts(ledger: Ledger, keyword: str, now: str) -> list[StoredItem]:
-    """Return the facts of a keyword that are current at `now`, a stamp."""
     topic = ledger.at(now).get(keyword)
     items = [] if topic is None else topic.alive(now)
     if topic is None or not items:

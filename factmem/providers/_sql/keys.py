@@ -231,7 +231,6 @@ class StoreKeys:
             after = keys[-1]
 
     def _rewrite(self, keys: list[bytes], session: Session, _: int) -> None:
-        """Seal places again, each under a new data key."""
         reader, writer = self._places.writing(session)
         for key in keys:
             with session.transaction():
@@ -241,7 +240,6 @@ class StoreKeys:
                     writer.rekey(session, identity)
 
     def _rewrap(self, keys: list[bytes], session: Session, _: int) -> None:
-        """Wrap the data keys of some places under the newest generation."""
         reader, writer = self._places.writing(session)
         sealing = reader.store.sealing
         assert isinstance(sealing, RingSealing)  # noqa: S101 - only sealed stores have slots

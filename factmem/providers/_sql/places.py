@@ -535,7 +535,6 @@ class View:
 
     @property
     def end(self) -> Extent | None:
-        """The extent up to which the place was read; None before the first read."""
         return None if self.position is None else self.position.extent
 
     @property
@@ -640,7 +639,6 @@ class View:
             self.outdate()
 
     def outdate(self) -> None:
-        """Make the next read ask the database."""
         self.checked, self.outdated = -inf, time.monotonic()
 
 
@@ -653,7 +651,6 @@ class Views:
         self._lock = threading.Lock()
 
     def known(self, identity: Identity) -> View | None:
-        """Return the view of a place, if there is one."""
         view = self._views.get(identity)
         if view is not None:
             with self._lock, suppress(KeyError):  # dropped by another thread meanwhile
@@ -661,7 +658,6 @@ class Views:
         return view
 
     def of(self, identity: Identity) -> View:
-        """Return the view of a place, a new one if there is none."""
         with self._lock:
             view = self._views.setdefault(identity, View())
             self._views.move_to_end(identity)

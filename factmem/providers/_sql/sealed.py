@@ -97,7 +97,6 @@ class RingSealing(Sealing):
         return self._wrapped(place, os.urandom(32))
 
     def rewrapped(self, place: bytes, data_key: bytes) -> bytes:
-        """Return a data key as the current generation wraps it."""
         return self._wrapped(place, self._unwrapped(place, data_key))
 
     def sealer(self, place: bytes, data_key: bytes | None) -> Sealer:

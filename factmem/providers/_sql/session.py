@@ -58,12 +58,10 @@ class PlaceRow(NamedTuple):
 
     @property
     def extent(self) -> Extent:
-        """How far the place has come."""
         return Extent(self.made, self.snapshot, self.last)
 
     @property
     def counters(self) -> Counters:
-        """What its tail is bound to."""
         return Counters(self.extent, self.size, self.recorded_at, self.purged)
 
 

@@ -156,7 +156,6 @@ class StoredPlaces:
         return self._done(self.database.apart, work)
 
     def write(self, work: Callable[[Session, int], R]) -> R:
-        """Do work that may write; see `run`."""
         return self._done(self.database.write, work)
 
     def write_soon(self, work: Callable[[Session, int], R]) -> R:
@@ -234,7 +233,6 @@ class StoredPlaces:
 
     @in_thread
     def create(self) -> None:
-        """Create the store if it does not exist."""
         self.write(lambda session, _: self.opening.made(session, is_wanted=True))
 
     @in_thread
@@ -263,7 +261,6 @@ class StoredPlaces:
         return self.clock.recording()
 
     async def close(self) -> None:
-        """Finish accepted calls and close all connections."""
         if self._reads is not None:
             await self._reads.close()
         await self._commits.close()
@@ -353,7 +350,6 @@ class StoredPlaces:
         self.run(lambda session, _: self.follow(session, views))
 
     def follow(self, session: Session, views: Mapping[Identity, View]) -> None:
-        """Bring views up to date."""
         reader = self.reading(session)
         if reader is not None:
             reader.follow(session, views)
@@ -441,7 +437,6 @@ class StoredPlaces:
 
     @in_thread
     def places(self, wanted: Boundary) -> list[PlaceInfo]:
-        """Return the places inside a boundary that hold anything."""
 
         def read(session: Session, _: int) -> list[PlaceInfo]:
             reader = self.reading(session)
@@ -487,7 +482,6 @@ class StoredPlaces:
 
     @in_thread
     def read_index(self, identity: Identity) -> bytes | None:
-        """Return the index of a place if there is one and it verifies."""
 
         def read(session: Session, reader: PlaceReader) -> bytes | None:
             key = reader.key(identity)
@@ -723,7 +717,6 @@ class StoredPlaces:
 
     @in_thread
     def compact(self, identity: Identity, keep_history: timedelta) -> int:
-        """Remove older history, and return the number of bytes that were freed."""
         freed = self.tidying.compact(identity, keep_history)
         self.database.finish_erasure()
         return freed
@@ -748,7 +741,6 @@ class StoredPlaces:
 def _unread(
     session: Session, reader: PlaceReader, known: Mapping[Identity, object]
 ) -> dict[Identity, Unread]:
-    """Return what is new in places since their positions."""
     at = {key: each if isinstance(each, Position) else None for key, each in known.items()}
     found: dict[Identity, Unread] = {}
     while True:  # until one query has read all places to their ends

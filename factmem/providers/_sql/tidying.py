@@ -36,7 +36,6 @@ class Tidying:
         """The last number of a place at its last check for history, and the entries it kept."""
 
     def compact(self, identity: Identity, keep_history: timedelta) -> int:
-        """Remove older history, and return the number of bytes that were freed."""
         cutoff = before(self._clock.recording(), keep_history)
         return self._edit(identity, lambda entries: compacted(entries, cutoff))
 

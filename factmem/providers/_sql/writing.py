@@ -310,7 +310,6 @@ class PlaceWriter:
         return None
 
     def lock_or_make(self, session: Session, identity: Identity) -> None:
-        """Lock the row of a place; creates an empty one if it does not exist."""
         place = Batch([Save(identity, ())], self._reader, EMPTY_AT)
         session.take_numbers(self._store, place.heads(is_empty=True), NO_MARK, EMPTY_AT)
 
@@ -318,13 +317,11 @@ class PlaceWriter:
         session.rows(*sql.among(sql.DELETE_EMPTY, [self._reader.key(identity)]))
 
     def is_marked(self, session: Session, identity: Identity, mark: int) -> bool:
-        """Whether a change with this mark was committed."""
         return session.find_mark([self._reader.key(identity)], [mark]) is not None
 
     def add(
         self, session: Session, identity: Identity, entries: Sequence[Entry], mark: int
     ) -> None:
-        """Append entries with their own times."""
         saves = [Save(identity, parts_of(entry)) for entry in entries]
         times = [micros(entry["at"]) for entry in entries]
         # Later saves are recorded after an import.
@@ -383,7 +380,6 @@ class PlaceRewriter(PlaceWriter):
         self._opening.on_removal(session, key, removed)
 
     def rekey(self, session: Session, identity: Identity) -> None:
-        """Seal all lines of a place again, with a new data key of the current generation."""
         answer = self._reader.whole(session, identity)
         if answer is not None:
             new_key = self._new_data_key(session, self._reader.key(identity))

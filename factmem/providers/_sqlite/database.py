@@ -502,7 +502,6 @@ class SqliteDatabase:
             self.close_locked()
 
     def close_locked(self) -> None:
-        """Close all connections; the caller holds the three locks."""
         if self._db.guard is not None or self._db.writer is not None:
             # The lock serializes the checkpoint of the last connection with writers.
             with suppress(StoreBusyError, StorageError), self._lock.held(1.0):

@@ -261,7 +261,6 @@ class DatabaseFiles:
         return made
 
     def _new(self, path: Path) -> int:
-        """Create a file, and return its descriptor."""
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         path.chmod(self.file_mode)
         return fd
@@ -402,7 +401,6 @@ class DatabaseFiles:
             )
 
     def has_log(self) -> bool:
-        """Whether there is a log that is not empty."""
         with suppress(FileNotFoundError):
             return self.path.with_name(f"{NAME}-wal").stat().st_size > 0
         return False
@@ -476,7 +474,6 @@ class DatabaseFiles:
                 path.unlink(missing_ok=True)
 
     def give_up_reserve(self) -> None:
-        """Free the room of the reserve."""
         (self.root / _RESERVE).unlink(missing_ok=True)
 
 
@@ -583,7 +580,6 @@ class Guard:
                 return -1
 
     def return_pin(self, fd: int) -> None:
-        """Take a descriptor back for other stores."""
         if fd >= 0:
             with _lock:
                 self._pins.append(fd)
@@ -601,7 +597,6 @@ class Guard:
                     _set(fd, "F_UNLCK", span)
 
     def close(self) -> None:
-        """Close the descriptors after the connections, if no other store uses them."""
         with _lock:
             if not self._count and self._key not in _guards:
                 for fd in (*self._files, *self._pins):
@@ -638,7 +633,6 @@ def pin(fd: int) -> None:
 
 
 def unpin(fd: int) -> None:
-    """End that."""
     if fd >= 0:
         _set(fd, "F_UNLCK", _MARKS)
 

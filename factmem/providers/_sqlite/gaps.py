@@ -68,7 +68,6 @@ class Gaps:
         """The log that has each page that was written since all gaps were cleared."""
 
     def changed(self, db: sqlite3.Connection) -> Changed:
-        """Return what `clear` has to look at; before the log is emptied."""
         ((version,),) = db.execute("PRAGMA data_version")
         state = log_state(self._log)
         is_known = state is not None and state == self._known

@@ -92,7 +92,6 @@ class SqliteSession:
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """The connection to a database that exists."""
         assert self.db is not None  # noqa: S101 - the core asks first whether there are tables
         return self.db
 

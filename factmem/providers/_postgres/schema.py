@@ -7,15 +7,40 @@ names, so that no collation, normal form or index length limit can confuse two o
 """
 
 import time
+from collections.abc import Iterator
 
 from factmem.errors import CorruptJournalError, StorageError
 from factmem.providers._postgres.driver import Session, failure_of, is_state
-from factmem.providers._sql.session import TABLES
+from factmem.providers._sql.session import DEFINITIONS, TABLES
 
 VERSION = 1
 """The version of the tables."""
 
 _OWN = "store = current_setting('factmem.store')::int"
+
+_TYPES = {
+    " STRICT, WITHOUT ROWID": "",
+    " STRICT": "",
+    "INTEGER PRIMARY KEY": "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    "INTEGER": "bigint",
+    "REAL": "float8",
+    "BLOB": "bytea",
+    "TEXT": 'text COLLATE "C"',
+    "CREATE TABLE ": "CREATE TABLE factmem.",
+    " ON ": " ON factmem.",
+}
+
+_UPDATED = ("learning", "searches", "sources", "terms")
+"""Tables whose pages keep room for new versions of their rows."""
+
+
+def _shared() -> Iterator[str]:
+    text = DEFINITIONS
+    for name, other in _TYPES.items():
+        text = text.replace(name, other)
+    yield from filter(str.strip, text.split(";"))
+    yield from (f"ALTER TABLE factmem.{table} SET (fillfactor = 80)" for table in _UPDATED)
+
 
 _TABLES: tuple[str, ...] = (
     """
@@ -72,94 +97,9 @@ _TABLES: tuple[str, ...] = (
         store int NOT NULL,
         PRIMARY KEY (place, topic, number)
     )""",
-    """
-    CREATE TABLE factmem.indexes (
-        place bytea NOT NULL,
-        kind smallint NOT NULL DEFAULT 0,
-        store int NOT NULL,
-        bytes bytea NOT NULL,
-        PRIMARY KEY (place, kind)
-    )""",
+    *_shared(),
     "ALTER TABLE factmem.indexes ALTER bytes SET STORAGE EXTERNAL",
-    """
-    CREATE TABLE factmem.erased (
-        place bytea NOT NULL,
-        made bigint NOT NULL,
-        store int NOT NULL,
-        at bigint NOT NULL,
-        PRIMARY KEY (place, made)
-    )""",
-    """
-    CREATE TABLE factmem.learning (
-        place bytea PRIMARY KEY,
-        owner bytea NOT NULL,
-        scope bytea NOT NULL,
-        store int NOT NULL,
-        learnt bigint NOT NULL,
-        since bigint,
-        due bigint,
-        lease bigint NOT NULL DEFAULT 0,
-        leased_until bigint NOT NULL DEFAULT 0,
-        attempts int NOT NULL DEFAULT 0,
-        is_failed int NOT NULL DEFAULT 0
-    ) WITH (fillfactor = 80)""",
     "CREATE INDEX learning_by_due ON factmem.learning (store, due) WHERE due IS NOT NULL",
-    # The indexes of large places. They can be made again from the entries.
-    """
-    CREATE TABLE factmem.searches (
-        search int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        place bytea NOT NULL,
-        kind int NOT NULL,
-        store int NOT NULL,
-        form text NOT NULL,
-        next bigint NOT NULL DEFAULT 1,
-        size bigint NOT NULL DEFAULT 0,
-        length float8 NOT NULL DEFAULT 0,
-        begins_at bigint,
-        UNIQUE (place, kind)
-    ) WITH (fillfactor = 80)""",
-    """
-    CREATE TABLE factmem.sources (
-        source bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        search int NOT NULL,
-        place bytea NOT NULL,
-        store int NOT NULL,
-        made bigint NOT NULL,
-        snapshot int NOT NULL,
-        last bigint NOT NULL,
-        UNIQUE (search, place)
-    ) WITH (fillfactor = 80)""",
-    """
-    CREATE TABLE factmem.items (
-        search int NOT NULL,
-        item bigint NOT NULL,
-        store int NOT NULL,
-        length float8 NOT NULL,
-        topic bigint,
-        digest bytea,
-        line bigint,
-        start int,
-        size int,
-        chat bigint,
-        message bigint,
-        said_at float8,
-        ends_at bigint,
-        fact bytea,
-        PRIMARY KEY (search, item)
-    )""",
-    "CREATE INDEX items_by_topic ON factmem.items (search, topic) WHERE topic IS NOT NULL",
-    """
-    CREATE INDEX items_by_message ON factmem.items (search, chat, message)
-    WHERE topic IS NOT NULL""",
-    "CREATE INDEX items_by_end ON factmem.items (search, ends_at) WHERE ends_at IS NOT NULL",
-    """
-    CREATE TABLE factmem.terms (
-        search int NOT NULL,
-        term text COLLATE "C" NOT NULL,
-        store int NOT NULL,
-        holders bigint NOT NULL,
-        PRIMARY KEY (search, term)
-    ) WITH (fillfactor = 80)""",
     """
     CREATE TABLE factmem.words (
         search int NOT NULL,

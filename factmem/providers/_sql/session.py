@@ -180,6 +180,86 @@ class Session(Protocol):
         ...
 
 
+DEFINITIONS = """
+CREATE TABLE indexes (
+    place BLOB NOT NULL,
+    kind INT NOT NULL DEFAULT 0,
+    store INT NOT NULL,
+    bytes BLOB NOT NULL,
+    PRIMARY KEY (place, kind)
+) STRICT;
+CREATE TABLE erased (
+    place BLOB NOT NULL,
+    made INTEGER NOT NULL,
+    store INT NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (place, made)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE learning (
+    place BLOB PRIMARY KEY,
+    owner BLOB NOT NULL,
+    scope BLOB NOT NULL,
+    store INT NOT NULL,
+    learnt INTEGER NOT NULL,
+    since INTEGER,
+    due INTEGER,
+    lease INTEGER NOT NULL DEFAULT 0,
+    leased_until INTEGER NOT NULL DEFAULT 0,
+    attempts INT NOT NULL DEFAULT 0,
+    is_failed INT NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+CREATE TABLE searches (
+    search INTEGER PRIMARY KEY,
+    place BLOB NOT NULL,
+    kind INT NOT NULL,
+    store INT NOT NULL,
+    form TEXT NOT NULL,
+    next INTEGER NOT NULL DEFAULT 1,
+    size INTEGER NOT NULL DEFAULT 0,
+    length REAL NOT NULL DEFAULT 0,
+    begins_at INTEGER,
+    UNIQUE (place, kind)
+) STRICT;
+CREATE TABLE sources (
+    source INTEGER PRIMARY KEY,
+    search INT NOT NULL,
+    place BLOB NOT NULL,
+    store INT NOT NULL,
+    made INTEGER NOT NULL,
+    snapshot INT NOT NULL,
+    last INTEGER NOT NULL,
+    UNIQUE (search, place)
+) STRICT;
+CREATE TABLE items (
+    search INT NOT NULL,
+    item INTEGER NOT NULL,
+    store INT NOT NULL,
+    length REAL NOT NULL,
+    topic INTEGER,
+    digest BLOB,
+    line INTEGER,
+    start INT,
+    size INT,
+    chat INTEGER,
+    message INTEGER,
+    said_at REAL,
+    ends_at INTEGER,
+    fact BLOB,
+    PRIMARY KEY (search, item)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX items_by_topic ON items (search, topic) WHERE topic IS NOT NULL;
+CREATE INDEX items_by_message ON items (search, chat, message) WHERE topic IS NOT NULL;
+CREATE INDEX items_by_end ON items (search, ends_at) WHERE ends_at IS NOT NULL;
+CREATE TABLE terms (
+    search INT NOT NULL,
+    term TEXT NOT NULL,
+    store INT NOT NULL,
+    holders INTEGER NOT NULL,
+    PRIMARY KEY (search, term)
+) STRICT, WITHOUT ROWID;
+"""
+"""The tables that are alike in both databases, in the types of SQLite: `INT` has 32 bits."""
+
 TABLES = ("stores", "places", "entries", "topics", "indexes", "erased", "learning")
 """The tables of the core."""
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from factmem.errors import CorruptJournalError, StorageError
 from factmem.providers._sql.sealing import Extent
-from factmem.providers._sql.session import COLUMNS, End, Head, Line, Row
+from factmem.providers._sql.session import COLUMNS, DEFINITIONS, End, Head, Line, Row
 
 _FIND = f"SELECT {COLUMNS} FROM places WHERE place = ?"  # noqa: S608
 
@@ -235,7 +235,7 @@ _LEAST_LIBRARY = (3, 37)
 _APPLICATION = 0x46414354
 """The application id, "FACT" in ASCII: `file` and others show it."""
 
-_TABLES = """
+_TABLES = f"""
 CREATE TABLE stores (
     store INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
@@ -279,83 +279,8 @@ CREATE TABLE topics (
     number INTEGER NOT NULL,
     PRIMARY KEY (place, topic, number)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE indexes (
-    place BLOB NOT NULL,
-    kind INTEGER NOT NULL DEFAULT 0,
-    store INTEGER NOT NULL,
-    bytes BLOB NOT NULL,
-    PRIMARY KEY (place, kind)
-) STRICT;
-CREATE TABLE erased (
-    place BLOB NOT NULL,
-    made INTEGER NOT NULL,
-    store INTEGER NOT NULL,
-    at INTEGER NOT NULL,
-    PRIMARY KEY (place, made)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE learning (
-    place BLOB PRIMARY KEY,
-    owner BLOB NOT NULL,
-    scope BLOB NOT NULL,
-    store INTEGER NOT NULL,
-    learnt INTEGER NOT NULL,
-    since INTEGER,
-    due INTEGER,
-    lease INTEGER NOT NULL DEFAULT 0,
-    leased_until INTEGER NOT NULL DEFAULT 0,
-    attempts INTEGER NOT NULL DEFAULT 0,
-    is_failed INTEGER NOT NULL DEFAULT 0
-) STRICT, WITHOUT ROWID;
+{DEFINITIONS.strip()}
 CREATE INDEX learning_by_due ON learning (due) WHERE due IS NOT NULL;
-CREATE TABLE searches (
-    search INTEGER PRIMARY KEY,
-    place BLOB NOT NULL,
-    kind INTEGER NOT NULL,
-    store INTEGER NOT NULL,
-    form TEXT NOT NULL,
-    next INTEGER NOT NULL DEFAULT 1,
-    size INTEGER NOT NULL DEFAULT 0,
-    length REAL NOT NULL DEFAULT 0,
-    begins_at INTEGER,
-    UNIQUE (place, kind)
-) STRICT;
-CREATE TABLE sources (
-    source INTEGER PRIMARY KEY,
-    search INTEGER NOT NULL,
-    place BLOB NOT NULL,
-    store INTEGER NOT NULL,
-    made INTEGER NOT NULL,
-    snapshot INTEGER NOT NULL,
-    last INTEGER NOT NULL,
-    UNIQUE (search, place)
-) STRICT;
-CREATE TABLE items (
-    search INTEGER NOT NULL,
-    item INTEGER NOT NULL,
-    store INTEGER NOT NULL,
-    length REAL NOT NULL,
-    topic INTEGER,
-    digest BLOB,
-    line INTEGER,
-    start INTEGER,
-    size INTEGER,
-    chat INTEGER,
-    message INTEGER,
-    said_at REAL,
-    ends_at INTEGER,
-    fact BLOB,
-    PRIMARY KEY (search, item)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX items_by_topic ON items (search, topic) WHERE topic IS NOT NULL;
-CREATE INDEX items_by_message ON items (search, chat, message) WHERE topic IS NOT NULL;
-CREATE INDEX items_by_end ON items (search, ends_at) WHERE ends_at IS NOT NULL;
-CREATE TABLE terms (
-    search INTEGER NOT NULL,
-    term TEXT NOT NULL,
-    store INTEGER NOT NULL,
-    holders INTEGER NOT NULL,
-    PRIMARY KEY (search, term)
-) STRICT, WITHOUT ROWID;
 CREATE VIEW statements AS
 SELECT json_extract(CAST(p.names AS TEXT), '$[0]') AS scope_type,
        json_extract(CAST(p.names AS TEXT), '$[1]') AS scope,
@@ -372,7 +297,7 @@ FROM stores s CROSS JOIN places p CROSS JOIN entries e CROSS JOIN
 WHERE s.mode = 'plain' AND p.store = s.store AND e.place = p.place
       AND json_extract(CAST(p.names AS TEXT), '$[0]') <> 'concepts'
 ORDER BY e.at;
-"""
+"""  # noqa: S608
 
 _OBJECTS = """
 SELECT type, CAST(name AS BLOB), CAST(tbl_name AS BLOB), CAST(sql AS BLOB) FROM main.sqlite_master

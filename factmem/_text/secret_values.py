@@ -37,20 +37,23 @@ _WORDS = (
     r"(?:pass ?words?|pass ?codes?|pass ?phrases?|passwd|pwd|pw|pin(?: ?codes?| numbers?)?|cvv|cvc"
     r"|(?:api|secret|private|access|licen[cs]e|encryption|recovery|seed)[ -]?"
     r"(?:keys?|tokens?|codes?|phrases?)"
+    r"|(?:door|gate|entry|alarm|unlock|security|wi-?fi|router)[ -]?(?:keys?|codes?)"
+    r"|(?:wlan|wi-?fi)-?schlüssel|türcode|codes? (?:d'(?:accès|entrée)|(?:de la porte|du wifi),?)"
+    r"|claves? del? (?:wi-?fi|router|banco|correo)|código de (?:acceso|seguridad)"
     r"|(?:credit |debit |bank )?card ?numbers?|passw(?:ort|örter)|kennw(?:ort|örter)|geheimzahl"
     r"|contraseñas?|mots? de passe|codes? secrets?|senhas?|palavras?-passe|парол[ьяюем]|wachtwoord(?:en)?"
     r"|hasł[oa]|şifre\w{0,4}|parol[ae] d'ordine|mật khẩu|kata sandi|lösenord|passord|adgangskode|salasana"
-    r"|hesl[oa]|jelsz\w{1,3}|κωδικ\w{2,3}|كلمة (?:السر|المرور)|סיסמ\w{1,2}|पासवर्ड|รหัสผ่าน)(?![^\W_]|[-/&+])"
+    r"|hesl[oa]|jelsz\w{1,3}|κωδικ\w{2,3}|كلمة (?:السر|المرور)|סיסמ\w{1,2}|पासवर्ड)(?![^\W_]|[-/&+])"
 )
 _KOREAN = r"(?:비밀번호|비번|암호|카드 ?번호)(?:을|를|은|는|이|가)?(?![^\W\d_]|[/&+])"
-_UNSPACED = r"パスワード|暗証番号|密[码碼](?!学|學)|비밀번호"
+_UNSPACED = r"パスワード|暗証番号|密[码碼](?!学|學)|비밀번호|รหัสผ่าน"
 _NAMES = rf"{_WORDS}|{_KOREAN}|{_UNSPACED}"
 """What people call a secret when they state one. The name is a whole word: pineapples,
 Pinterest, passwordless logins and password-managers are none."""
 _STATED = re.compile(
     rf"(?<![^\W_])(?:{_NAMES})\s*+"
     r"(?:(?:for|to|of|von|vom|für|del?|du)\s+(?:\S+\s+){1,4}?(?=is |was |:|ist |lautet |es |est |é |è ))?"
-    r"(?:are )?(is |was |ist |lautet |es |est |é |è |to |→|=|:|は|是)?\s*+[\"']?(\S{3,200})([^\n]{0,9})",
+    r"(?:are )?(is |was |ist |lautet |es |(?:c')?est |é |è |to |→|=|:|は|是|คือ)?\s*+[\"']?(\S{3,200})([^\n]{0,9})",
     re.IGNORECASE,
 )
 _NAMED = re.compile(rf"(?:(?<![^\W_])(?:{_NAMES})|{_UNSPACED})([^\n]{{0,100}})", re.IGNORECASE)

@@ -198,7 +198,11 @@ class Rules:
         number, value = citation.message.number, item.fields["value"]
         is_user = citation.message.kind is SourceKind.USER and self.request.is_about_user
         known = f"{_topic(concept)} {concept.description} {value} {self._names}"
-        if is_user and not citation.is_literal and citation.sentence.leaves_out(known):
+        if (
+            is_user
+            and not citation.is_literal
+            and citation.sentence.leaves_out(known, citation.near_to)
+        ):
             found.add(Doubt.CUT)
         if citation.sentence.is_question():
             found.add(Doubt.QUESTION)

@@ -29,8 +29,8 @@ from factmem.prompt._transcript import FoldedText, SaidMessage
 _NUMBER, _MESSAGE = slice(0, 8), slice(9, 19)
 _SAME_TOPIC, _OTHER_TOPIC = 0.5, 0.66
 """The least share of common words by which two values of one message are one statement in other
-words: of one quote or of like keywords, and of others. Of 91 statements of a second reading none is
-saved again, and 2 of 130 others of the same messages are taken for one (tests/detection)."""
+words: of one quote or of like keywords, and of others. Of 91 statements of a second reading one is
+saved again, and none of 130 others of the same messages is taken for one (tests/detection)."""
 _SHORTEST = 3
 """Shorter words are articles and prepositions in most languages."""
 _PART = re.compile(r"\d+|[^\W\d_]+")
@@ -87,6 +87,9 @@ class Said(NamedTuple):
             shares = [len(one & all_) / few for one, all_ in ways if len(one) == few]
         if max(shares) < _SAME_TOPIC:
             return False  # before the quotes, which are long
+        numbers = [{each for each in words if each.isdecimal()} for words in (mine, theirs)]
+        if all(numbers) and not set.intersection(*numbers):
+            return False  # 5 km on Mondays, 10 km on Sundays
         short, long = sorted((FoldedText(self.quote).bare, FoldedText(other.quote).bare), key=len)
         half = (len(short) + 1) // 2
         starts = range(0, len(short) - half + 1, half // 8 + 1)

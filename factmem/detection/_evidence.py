@@ -8,7 +8,7 @@ a verifying call.
 import re
 from collections.abc import Iterable
 from datetime import date
-from itertools import chain
+from itertools import chain, takewhile
 from typing import NamedTuple
 
 from pydantic_core import from_json
@@ -106,19 +106,27 @@ class Sentence(NamedTuple):
         after = _CLAUSE_END.split(told.after)[0].split()[:1]
         return has_negation(" ".join(before)) or has_negation(" ".join(after))
 
-    def leaves_out(self, about: str) -> bool:
-        """Whether the quote leaves out words of its clause, which may say who, whether or when.
+    def leaves_out(self, about: str, given: str) -> bool:
+        """Whether a quote leaves out words of its clause, which may say who, whether or when.
 
         Such are longer words before it, and in languages whose verb comes last any behind it.
 
         Args:
             about: The keyword, description and value, whose words may be left out.
+            given: The quote of the model, which may begin in another way: "I am allergic" for "My
+                dog is allergic".
         """
         before = _HEAD_END.split(self.before)[-1]
         after = _CLAUSE_END.split(self.after)[0]
         if has_unspaced_script(self.quote) and len(re.sub(r"\W", "", after)) >= _TAIL_LETTERS:
             return True
-        words = (word for word in re.findall(r"[^\W_]+", before) if len(word) >= _HEAD_LETTERS)
+        known = {*re.findall(r"[^\W_]+", given.casefold())}
+        replaced = takewhile(
+            lambda word: word.casefold() not in known and not stems(word) & stems(given),
+            re.findall(r"[^\W_]+", self.quote),
+        )
+        words = [*re.findall(r"[^\W_]+", before), *(replaced if given else ())]
+        words = [word for word in words if len(word) >= _HEAD_LETTERS]
         return any(stems(word) and not has_common_word(word, about) for word in words)
 
 

@@ -15,17 +15,19 @@ UNSTATED = ("asked", "denied", "supposed", "quoted", "of another", "to work on")
 """The words by which a model says that it is not."""
 
 _NAMES: Mapping[str, Sequence[str]] = {
-    "keyword": ("keyword", "key", "concept", "topic", "attribute", "category", "name"),
-    "value": ("value", "fact", "memory", "content", "text"),
-    "quote": ("quote", "evidence", "citation"),
+    "keyword": ("keyword", "key", "concept", "topic", "attribute", "predicate", "category", "name"),
+    "value": ("value", "values", "fact", "memory", "content", "object", "text"),
+    "quote": ("quote", "evidence", "citation", "source", "source_quote"),
     "message": ("message", "message_id", "message_number", "index"),
     "action": ("action", "event", "operation"),
     "said_as": ("said_as",),
 }
 """The fields of an item, and the names that models give them; mem0's prompts are well known."""
 _ACTIONS = {
-    **dict.fromkeys(("", "assert", "add", "insert", "create", "save", "none"), "assert"),
-    **dict.fromkeys(("replace", "update", "change"), "replace"),
+    **dict.fromkeys(
+        ("", "assert", "add", "insert", "create", "save", "new", "set", "none"), "assert"
+    ),
+    **dict.fromkeys(("replace", "update", "upsert", "change"), "replace"),
     **dict.fromkeys(("retract", "delete", "remove", "forget"), "retract"),
 }
 _REST = frozenset(
@@ -95,6 +97,7 @@ def named(raw: JsonValue) -> dict[str, JsonValue] | None:
     raw = unwrapped(raw)
     if not isinstance(raw, dict):
         return None
+    raw = {name.casefold(): each for name, each in raw.items()}
     found = {name: each for name, each in raw.items() if name in _REST}
     for field, names in _NAMES.items():
         given = next((raw[name] for name in names if raw.get(name) is not None), None)
@@ -104,6 +107,11 @@ def named(raw: JsonValue) -> dict[str, JsonValue] | None:
     others = [name for name in raw if name not in known]
     if len(others) == 1 and "keyword" not in found and "value" not in found:
         found |= {"keyword": others[0], "value": raw[others[0]]}  # {"home-city": "Rome"}
+    match found.get("value"):
+        case {"value": value, **rest} if not rest:
+            found["value"] = value
+        case _:
+            pass
     return found
 
 
@@ -115,8 +123,10 @@ def is_usable(raw: JsonValue) -> bool:
 
 def listed(facts: JsonValue) -> JsonValue:
     """Return the items of an answer that gives them by keyword as a list."""
-    if not isinstance(facts, dict) or is_usable(facts):
+    if not isinstance(facts, dict):
         return facts
+    if is_usable(facts) and not all(isinstance(each, dict) for each in facts.values()):
+        return facts  # one item
     items: list[JsonValue] = []
     for keyword, given in facts.items():
         each = unwrapped(given)

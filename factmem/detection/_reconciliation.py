@@ -128,7 +128,13 @@ def _is_learnt(
     fact = earlier.fact(identity, candidate.digest, concept.keywords, value, source.quote)
     if fact is None:
         return False
-    held = current.learnt(identity, fact["id"]) or current.confirmed(candidate)
+    old, held = current.learnt(identity, fact["id"]), current.confirmed(candidate)
+    if old is not None and held is None and concept.fact_type is FactType.MULTIPLE:
+        said = Said(concept.keyword, value, source.quote or "")
+        words = (text_of(canonical(each)) for each in old.fact.values)
+        if not any(said.is_reworded(said._replace(value=each)) for each in words):
+            return False  # another value of the same words, which the first reading missed
+    held = old or held
     if held is None or candidate.is_proposal:
         verdict.report.rejected.append(refused(candidate, RejectionReason.LEARNT))
     elif held not in verdict.repeated:

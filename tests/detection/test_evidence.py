@@ -163,6 +163,28 @@ def test_a_quote_without_the_beginning_of_its_clause_is_not_enough(
 
 
 @table(
+    ("said", "quote"),
+    [
+        ("My dog is allergic to nuts", "I am allergic to nuts"),
+        ("My son has lived in Bonn since 2019", "I have lived in Bonn since 2019"),
+        ("Eva works at Bosch and I work at Lidl", "I work at Bosch"),
+        ("Meine Schwester wohnt in Ulm", "Ich wohne in Ulm"),
+        ("Mon frère travaille chez Renault", "Je travaille chez Renault"),
+    ],
+)
+def test_a_quote_that_puts_the_user_in_the_place_of_another_is_not_enough(
+    said: str, quote: str
+) -> None:
+    near = {
+        "quote": quote,
+        "keyword": "note",
+        "value": quote.rsplit(maxsplit=1)[-1],
+        "said_as": "stated",
+    }
+    assert "cut quote" in outcome(judge(said, near))
+
+
+@table(
     ("said", "quote", "value", "expected"),
     [
         ("Moro no Porto e trabalho como arquiteta.", "Moro no Porto", "Porto", "stored"),

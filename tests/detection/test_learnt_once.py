@@ -228,6 +228,36 @@ def test_values_in_other_words_are_one_statement(
     assert not one.is_reworded(elsewhere)
 
 
+MORE = [
+    ("I like tea and cake", "likes", "tea", "cake"),
+    ("I speak German and Thai", "languages", "German", "Thai"),
+    ("I run 5 km on Mondays and 10 km on Sundays", "sport", "runs 5 km", "runs 10 km"),
+    ("저는 커피와 녹차를 좋아해요", "likes", "커피", "녹차"),
+    ("Mia is 7 and Tom is 9", "children", "Mia, 7", "Tom, 9"),
+]
+
+
+@table(("said", "keyword", "value", "other"), MORE)
+async def test_a_second_reading_adds_what_the_first_one_missed(
+    said: str, keyword: str, value: str, other: str
+) -> None:
+    """Also where both quote the whole message; what was forgotten stays so."""
+    items = [
+        item(quote=said, keyword=keyword, value=each, fact_type="MULTIPLE")
+        for each in (value, other)
+    ]
+    answers = [{"facts": [items[0]]}, {"facts": items}]
+    memory = memory_of(model=ScriptedChatModel(*answers, {"facts": items}))
+    await memory.auto_detect_facts([user(said)], conversation="c")
+    await memory.auto_detect_facts([user(said)], conversation="c")
+    assert sorted(each.values[0] for each in await memory.current()) == sorted([value, other])
+
+    for fact in await memory.current():
+        await memory.contents.forget(concept=fact.concept)
+    await memory.auto_detect_facts([user(said)], conversation="c")
+    assert await memory.current() == []
+
+
 async def test_a_later_message_of_the_same_words_is_another_statement() -> None:
     """Who moves back says so again."""
     home, away = "I moved to Busan.", "I moved to Oslo."

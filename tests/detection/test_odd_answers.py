@@ -51,6 +51,11 @@ CASES: Sequence[Case] = [
     right("one word that is the message", ["> Tea or juice?", "Tea"], quoting("Tea", "tea", message=1)),
     right("one short word of the value", "36, why?", quoting("36", "36 years old")),
     right("two Korean syllables", "서울 좋아요", quoting("서울", "서울")),
+    right("capitals in field names", "I live in Bonn", {"Quote": "I live in Bonn", "VALUE": "Bonn"}),
+    right("a value in an object", "I live in Bonn", quoting("I live in Bonn", {"value": "Bonn"})),
+    right("a list of values", "I live in Bonn", {"quote": "I live in Bonn", "values": ["Bonn"]}),
+    right("the name of a triple", "I live in Bonn", {"quote": "I live in Bonn", "object": "Bonn"}),
+    right("an action of a database", "I live in Bonn", quoting("I live in Bonn", "Bonn", action="upsert")),
     # Messages
     right("the wrong number", TWO, quoting("I also play the cello", "cello")),
     right("the assistant's number", TWO, quoting("play the cello on Sundays", "cello on Sundays", message=1)),

@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
-from itertools import product
 from pathlib import Path
 from secrets import token_bytes, token_hex
 from typing import Any
@@ -33,13 +32,16 @@ _LARGEST = 256 * 1024 * 1024
 _SMALLEST_STEP = 4096
 
 _SECRET_BYTES, _CHECK_BYTES = 16, 2
+_CONSONANTS, _VOWELS = "bdfghjklmnprstvz", "aiou"
+_LETTERS = ((_CONSONANTS, 12), (_VOWELS, 10), (_CONSONANTS, 6), (_VOWELS, 4), (_CONSONANTS, 0))
+"""Words that can be spoken (a "proquint"): of each letter, how far its bits are shifted."""
 
 
 def new_phrase() -> str:
     """Return nine new words of five letters: 128 random bits, and 16 that detect mistakes."""
-    secret, words = token_bytes(_SECRET_BYTES), _words()
+    secret = token_bytes(_SECRET_BYTES)
     data = secret + _check(secret)
-    return " ".join(words[int.from_bytes(data[at : at + 2])] for at in range(0, len(data), 2))
+    return " ".join(_word(int.from_bytes(data[at : at + 2])) for at in range(0, len(data), 2))
 
 
 def key_of_phrase(phrase: str) -> Key:
@@ -48,8 +50,7 @@ def key_of_phrase(phrase: str) -> Key:
     Raises:
         ValueError: It is another text, or has a typing error. The message does not contain it.
     """
-    known = {word: number.to_bytes(2) for number, word in enumerate(_words())}
-    found = [known.get(word, b"") for word in re.findall(r"[a-z]+", phrase.casefold())]
+    found = [_bytes_of(word) for word in re.findall(r"[a-z]+", phrase.casefold())]
     count = (_SECRET_BYTES + _CHECK_BYTES) // 2
     if len(found) != count or b"" in found:
         raise InputValueError(f"A phrase has {count} words of five letters, as `--new` shows them")
@@ -64,11 +65,16 @@ def _check(secret: bytes) -> bytes:
     return sha256(b"factmem sync phrase" + secret).digest()[:_CHECK_BYTES]
 
 
-def _words() -> list[str]:
-    """Return 65,536 words that can be spoken: consonants and vowels in turn (a "proquint")."""
-    consonants, vowels = "bdfghjklmnprstvz", "aiou"
-    letters = product(consonants, vowels, consonants, vowels, consonants)
-    return ["".join(each) for each in letters]
+def _word(number: int) -> str:
+    return "".join(letters[number >> shift & len(letters) - 1] for letters, shift in _LETTERS)
+
+
+def _bytes_of(word: str) -> bytes:
+    """Return the two bytes of a word of a phrase; none for another word."""
+    at = [letters.find(each) for each, (letters, _) in zip(word, _LETTERS, strict=False)]
+    if len(word) != len(_LETTERS) or -1 in at:
+        return b""
+    return sum(each << shift for each, (_, shift) in zip(at, _LETTERS, strict=True)).to_bytes(2)
 
 
 class SealedFiles:

@@ -17,7 +17,7 @@ from factmem.models.places import Identity, Place
 from factmem.providers.conversations import conversation_of, identity_in
 from factmem.transfer.bundle import BundleReader, BundleWriter
 
-CHUNK = 8 * 1024 * 1024
+_CHUNK = 8 * 1024 * 1024
 """About the most bytes of a bundle in one file; file services send a changed file whole."""
 
 Digests: TypeAlias = str
@@ -174,7 +174,7 @@ def _digest(text: bytes, length: int) -> str:
 
 
 def bundles_of(new: Sequence[Part], now: str) -> Iterator[tuple[bytes, dict[str, Digests]]]:
-    """Yield the entries as bundles of about `CHUNK` bytes, with the digests by place."""
+    """Yield the entries as bundles of about `_CHUNK` bytes, with the digests by place."""
     file, held = BytesIO(), dict[str, Digests]()
     writer = BundleWriter(file)
     writer.write_header(now, history=True)
@@ -182,7 +182,7 @@ def bundles_of(new: Sequence[Part], now: str) -> Iterator[tuple[bytes, dict[str,
         name, entries, digests, start = part.name, part.entries, part.digests, 0
         while start < len(entries):
             size, end = 0, start
-            while end < len(entries) and size < CHUNK - writer.bytes:
+            while end < len(entries) and size < _CHUNK - writer.bytes:
                 size += len(encoded_entry(entries[end]))
                 end += 1
             end = max(end, start + 1)
@@ -192,7 +192,7 @@ def bundles_of(new: Sequence[Part], now: str) -> Iterator[tuple[bytes, dict[str,
             writer.write_place(_identity_of(name), entries[start:end])
             held[name] = held.get(name, "") + "".join(digests[start:end])
             start = end
-            if writer.bytes >= CHUNK:
+            if writer.bytes >= _CHUNK:
                 writer.write_end()
                 yield file.getvalue(), held
                 file, held = BytesIO(), {}

@@ -46,7 +46,6 @@ from factmem.providers.store import FactStore
 from factmem.transfer._device_chats import Rules, sent_form
 from factmem.transfer._device_files import SealedFiles, key_of_phrase, new_phrase
 from factmem.transfer._device_state import (
-    CHUNK,
     KEY,
     MARKS,
     Digests,
@@ -65,8 +64,8 @@ from factmem.transfer._rows import check_store
 
 __all__ = ["SyncReport", "key_of_phrase", "new_phrase", "sync_devices"]
 
-_MOST_FILES, _SMALL = 16, CHUNK // 8
-"""A device with more small files than that folds them into one."""
+_MOST_FILES, _SMALL = 16, 128 * 1024
+"""A device with more small files than that folds them into one, at its next change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -510,7 +509,7 @@ class _Sync:
         """Write the entries that no file has, and replace files that have what is gone."""
         known = self._known
         small = {name for name, (size, _) in known.own.items() if size < _SMALL}
-        self._replaced |= small if len(small) > _MOST_FILES else set()
+        self._replaced |= small if self._present and len(small) > _MOST_FILES else set()
         while self._drop_replaced():
             await self._look()
         parts = list(self._present.values())

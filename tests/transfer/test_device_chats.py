@@ -8,14 +8,11 @@ from typing import Any
 
 import pytest
 
-from factmem import AgentMemory, InMemoryProvider, LocalFileMemoryProvider, MemoryScopesProfile
+from factmem import AgentMemory, InMemoryProvider, MemoryScopesProfile
 from factmem.ledger._purging import REMOVED
 from factmem.models.facts import MultipleFacts
 from factmem.providers.conversations import new_turn
-from factmem.sync import LocalStoreSync, MemorySync
-from factmem.sync import sync_devices as sync_without_await
 from factmem.transfer._device_chats import Rules
-from factmem.transfer.devices import key_of_phrase, new_phrase
 from tests.tables import table
 from tests.transfer.devices import ALICE, PETS, USER, Device, World
 
@@ -262,28 +259,6 @@ async def test_stores_in_memory_share_conversations(world: World) -> None:
         await settle(world)
 
         assert await said(one) == await said(other) == {0: "a", 1: "b"}
-
-
-def test_a_program_without_await_shares_conversations(tmp_path: Path) -> None:
-    key, shared = key_of_phrase(new_phrase()), tmp_path / "shared"
-    shared.mkdir()
-    counts: list[int] = []
-    for name in ("one", "two"):
-        provider = LocalFileMemoryProvider(tmp_path / name)
-        with LocalStoreSync(provider) as store:
-            if name == "one":
-                memory = MemorySync(
-                    AgentMemory(
-                        provider, scopes=MemoryScopesProfile(product="app"), subjects=[USER]
-                    )
-                )
-                memory.of("alice").conversation("chat").append({"role": "user", "content": "hello"})
-            report = sync_without_await(
-                store, shared, key=key, state=tmp_path / f"{name}.sync", conversations=True
-            )
-            counts.append(report.received)
-
-    assert counts == [0, 1]
 
 
 @table(

@@ -10,14 +10,14 @@ from typing import Any, Literal
 
 import pytest
 
-from factmem import LocalFileMemoryProvider, MemoryScope
+from factmem import AgentMemory, LocalFileMemoryProvider, MemoryScope, MemoryScopesProfile
 from factmem._concurrency.file_lock import try_lock
 from factmem.encryption.key import Key
 from factmem.errors import StoreBusyError
 from factmem.ledger.entries import Entry
 from factmem.models.facts import Concept, MultipleFacts, SingleFact
 from factmem.models.places import Place
-from factmem.sync import LocalStoreSync
+from factmem.sync import LocalStoreSync, MemorySync
 from factmem.sync import sync_devices as sync_without_await
 from factmem.transfer.devices import SyncReport, key_of_phrase, new_phrase
 from tests.properties import examples
@@ -440,18 +440,19 @@ def test_a_program_without_await_syncs(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
 
     def sync(store: LocalStoreSync, name: str) -> SyncReport:
-        state = tmp_path / f"{name}.sync"
-        return sync_without_await(
-            store, shared, key=key, state=state, progress=lambda *done: seen.append(done)
-        )
+        given: Any = {"progress": lambda *done: seen.append(done), "conversations": True}
+        return sync_without_await(store, shared, key=key, state=tmp_path / f"{name}.sync", **given)
 
     one, other = (LocalFileMemoryProvider(tmp_path / name) for name in ("one", "other"))
+    scopes = MemoryScopesProfile(product="app")
+    memory = MemorySync(AgentMemory(one, scopes=scopes, subjects=[USER]))
     with LocalStoreSync(one) as first, LocalStoreSync(other) as second:
         first.save(SingleFact(CITY, "Busan"), ALICE.subject, ALICE.scope)
+        memory.of("alice").conversation("chat").append({"role": "user", "content": "hello"})
         reports = sync(first, "one"), sync(second, "other")
         (fact,) = second.load(CITY, ALICE.subject, ALICE.scope)
 
-    assert [(each.sent, each.received) for each in reports] == [(1, 0), (0, 1)]
+    assert [(each.sent, each.received) for each in reports] == [(2, 0), (0, 2)]
     assert (fact.value, seen) == ("Busan", [(1, 1)])
 
 

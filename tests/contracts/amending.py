@@ -61,12 +61,6 @@ class Amending:
             "forgotten",
         ]
 
-    async def test_an_amendment_without_entries_changes_nothing(self, provider: FactStore) -> None:
-        """An amendment without entries creates no place."""
-        assert await provider.amend(lambda entries, now: [], USER, AGENT) == 0
-
-        assert await provider.places() == []
-
     async def test_a_change_of_what_is_current(self, provider: FactStore) -> None:
         """Without history: the first entry creates the place, the next one sees it, None changes nothing."""
         seen: list[list[object]] = []

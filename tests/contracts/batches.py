@@ -22,12 +22,6 @@ class Batches:
 
         assert await provider.load_all(USER, AGENT) == [facts[1], facts[3], facts[2]]
 
-    async def test_an_empty_batch_is_nothing(self, provider: FactStore) -> None:
-        """It creates no place."""
-        await provider.save_many([], USER, AGENT)
-
-        assert await provider.places() == []
-
     async def test_one_bad_fact_refuses_the_batch(self, provider: FactStore) -> None:
         """At any position in the batch, and the error names its concept."""
         ratio = Concept("ratio", "A ratio", value_type=float)

@@ -95,12 +95,6 @@ class Forgetting:
         assert await provider.load(THEME, PERSON.of("alice"), AGENT) == []
         assert len(await provider.load(THEME, PERSON.of("bob"), AGENT)) == 1
 
-    async def test_an_empty_place_forgets_nothing(self, provider: FactStore) -> None:
-        """Forgetting does not create it."""
-        assert await provider.forget(USER, AGENT, concept=THEME) == 0
-        assert await provider.forget(USER, AGENT, concept=THEME, purge=True) == 0
-        assert await provider.places() == []
-
     async def test_forgotten_values_do_not_come_back(self, provider: FactStore) -> None:
         """Neither the value that it had replaced, nor the forgotten value after other saves."""
         await provider.save(theme("light"), USER, AGENT)

@@ -113,8 +113,3 @@ class Rewriting:
         with pytest.raises(ValueError, match="for each entry"):
             await provider.rewrite(lambda _: [], USER, AGENT)
         assert await provider.entries(USER, AGENT) == before
-
-    async def test_a_place_that_does_not_exist_stays_so(self, provider: FactStore) -> None:
-        """The function is not called."""
-        assert await provider.rewrite(lambda _: [None], USER, AGENT) == 0
-        assert await provider.places() == []

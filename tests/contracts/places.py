@@ -7,6 +7,7 @@ import pytest
 
 from factmem.errors import UnboundSubjectError
 from factmem.models.places import MemoryScope, MemorySubject
+from factmem.providers.results import Learned
 from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
@@ -161,11 +162,18 @@ class Places:
         assert await provider.entries(USER, AGENT) == []
         assert await provider.places() == []
 
-    async def test_erasing_nothing_is_reported_as_nothing(self, provider: FactStore) -> None:
-        """A place that does not exist returns a receipt of zeros."""
+    async def test_a_call_without_effect_makes_no_place(self, provider: FactStore) -> None:
+        """Nothing was saved, stated or there to be changed, and the counts say so."""
+        assert await provider.learn([], USER, AGENT) == Learned()
+        await provider.save_many([], USER, AGENT)
+        assert await provider.amend(lambda entries, now: [], USER, AGENT) == 0
+        assert await provider.rewrite(lambda _: [None], USER, AGENT) == 0
+        assert await provider.forget(USER, AGENT, concept=THEME) == 0
+        assert await provider.forget(USER, AGENT, concept=THEME, purge=True) == 0
         receipt = await provider.erase(USER, AGENT)
 
         assert (receipt.count, receipt.bytes) == (0, 0)
+        assert await provider.places() == []
 
     async def test_no_call_takes_an_unbound_subject(self, provider: FactStore) -> None:
         """An omitted entity never means all entities. The error reveals nothing."""

@@ -204,8 +204,3 @@ class Statements(NewStores):
         learned = await provider.learn([java, red], USER, AGENT)
 
         assert learned.superseded == {java.id, red.id}
-
-    async def test_nothing_stated_records_nothing(self, provider: FactStore) -> None:
-        """The place is not created."""
-        assert await provider.learn([], USER, AGENT) == Learned()
-        assert await provider.places() == []

@@ -1,6 +1,5 @@
 """The contract of `FactStore`, which every kind of store passes."""
 
-from factmem.providers.store import FactStore
 from factmem.testing.providers import ProviderContract
 from tests.contracts.amending import Amending
 from tests.contracts.batches import Batches
@@ -55,10 +54,6 @@ class FactStoreContract(
     `provider`, on the same clock.
 
     """
-
-    def test_it_is_a_store(self, provider: FactStore) -> None:
-        """It is a subclass."""
-        assert isinstance(provider, FactStore)
 
 
 class WholeStoreContract(Turns, TurnChanges, Queue, Definitions, FactStoreContract):

@@ -46,19 +46,6 @@ def left(entries: list[Entry | None]) -> list[Entry]:
 
 @searched
 @given(ledgers(), seconds)
-def test_compaction_changes_no_read_after_the_cutoff(steps: list[Step], second: int) -> None:
-    """Values, ids, times, sources, names and order stay, now and as of any later time."""
-    entries = entries_of(steps)
-
-    rest = compacted(entries, stamp(second))
-
-    assert len(rest) == len(entries)
-    times = moments(entries, since=stamp(second))
-    assert views(left(rest), times) == views(entries, times)
-
-
-@searched
-@given(ledgers(), seconds)
 def test_compaction_removes_all_history_before_the_cutoff(steps: list[Step], second: int) -> None:
     """Only what waits, or a person decided, may need more: it keeps its history if it would change."""
     cutoff = stamp(second)

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem.errors import StorageError, StoredFactError, UnboundSubjectError
+from factmem.errors import StorageError, StoredFactError
 from factmem.llm.messages import MEMORY_MESSAGE
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, FactType
@@ -258,17 +258,6 @@ async def test_subjects_and_scopes_must_be_lists(store: InMemoryProvider) -> Non
     for scopes in wrong:
         with pytest.raises(TypeError, match=r"MemoryScope.parse\("):
             await memory.view(scopes=scopes).current()
-
-
-async def test_an_unbound_subject_raises(store: InMemoryProvider) -> None:
-    memory = memory_of(store, subjects=[USER])
-    messages = chat()
-
-    with pytest.raises(UnboundSubjectError):
-        await memory.load_facts_to_agent(messages, THEME)
-    with pytest.raises(UnboundSubjectError):
-        await memory.load_facts_to_agent(messages)
-    assert messages == chat()
 
 
 # 200 turns

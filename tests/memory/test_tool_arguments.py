@@ -29,8 +29,11 @@ async def test_a_mapping_is_checked_as_a_string_is(memory: AgentMemory) -> None:
     """Unknown parameters and values without JSON are refused here too."""
     forget = tool(memory, "forget")
 
-    for wrong in ({"concept": "languages", "value": "ko"}, {"concept": "languages", "values": {1}}):
-        assert (await forget.call(wrong)).startswith("Error: nothing was done.")
+    for wrong in (
+        {"value": "ko"}, {"entity": "bob"}, {"values": ["ko"], "older_than": "2020"}, {"values": {1}},
+    ):  # fmt: skip
+        told = await forget.call({"concept": "languages", **wrong})
+        assert told.startswith("Error: nothing was done.")
     assert json.loads(await forget.call({"concept": "languages", "values": ("ko",)})) == {
         "forgotten": 1
     }
@@ -58,6 +61,11 @@ async def test_none_means_no_arguments(memory: AgentMemory) -> None:
         '{"query": "theme", // what to look for\n"limit": 3}',
         "```\n{'query': 'theme'}",
         '"{\\"query\\": \\"theme\\"}"',
+        '"theme"',
+        "theme",
+        '{"query": "theme", "limit": "3", "concepts": "ide-theme"}',
+        '{"query": "theme", "limit": null, "concepts": null}',
+        '{"query": "theme", "limit": -2, "concepts": ["IDE-theme"]}',
     ],
 )
 async def test_arguments_are_parsed(
@@ -74,7 +82,8 @@ async def test_arguments_are_parsed(
     [
         '{"query": "theme"} and nothing about work', '{"query": "theme"', '["theme"',
         '```json\n{"query": "theme"', '```json\n{"query": "theme"\n```',
-        '"{\\"query\\": \\"theme\\""',
+        '"{\\"query\\": \\"theme\\""', "[1]", "{}", "7", "", '{"query": {}}', '{"query": " "}',
+        '{"query": "a", "limit": NaN}',
     ],
 )  # fmt: skip
 async def test_malformed_json_is_an_error(memory: AgentMemory, arguments: str) -> None:

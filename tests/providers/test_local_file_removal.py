@@ -105,21 +105,6 @@ async def test_history_can_be_kept_for_the_longest_timedelta(root: Path) -> None
     assert len(await store.history(THEME, ALICE, AGENT)) == 300
 
 
-def test_a_negative_keep_history_raises(root: Path) -> None:
-    """It would remove the future."""
-    with pytest.raises(ValueError, match="must be a timedelta of at least 0"):
-        LocalFileMemoryProvider(root, keep_history=-DAY)
-
-
-async def test_a_negative_keep_history_of_compact_raises(root: Path) -> None:
-    """Nothing is rewritten."""
-    store = LocalFileMemoryProvider(root)
-    await store.save(theme("dark"), ALICE, AGENT)
-
-    with pytest.raises(ValueError, match="must be a timedelta of at least 0"):
-        await store.compact(ALICE, AGENT, keep_history=-DAY)
-
-
 @pytest.mark.storm
 async def test_copies_remain_while_another_program_reads(root: Path, storage: Storage) -> None:
     """The receipt says so; they are removed when the store is closed after that."""

@@ -205,5 +205,7 @@ async def test_wrong_arguments_of_the_calls_of_local_files(tmp_path: Path) -> No
 
     with pytest.raises(TypeError, match=DAYS):
         await store.compact(USER, AGENT, keep_history=90)
+    with pytest.raises(ValueError, match="must be a timedelta of at least 0"):
+        await store.compact(USER, AGENT, keep_history=-timedelta(days=1))
     with pytest.raises(ValueError, match=r"the string that anchor\(\) returned"):
         await store.verify(3)

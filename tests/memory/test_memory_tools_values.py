@@ -34,36 +34,15 @@ async def left(store: InMemoryProvider) -> list[Any]:
 @table(
     ("values", "gone"),
     [
-        ("ko", ["ko"]),
-        ("KO", ["ko"]),
-        (" ko ", ["ko"]),
-        ("\uff4b\uff4f", ["ko"]),
-        ('"ko"', ["ko"]),
-        (36, [36]),
-        ("36", [36]),
-        ("36.0", [36]),
-        (36.0, [36]),
-        (7, ["7"]),
-        ("7", ["7"]),
-        (7.0, ["7"]),
-        (True, [True]),
-        ("True", [True]),
-        ("cafe\u0301", ["café"]),
-        (["ko", "36"], ["ko", 36]),
-        ('["ko", 36, "none of them"]', ["ko", 36]),
-        ("[]", []),
-        ({"b": 2, "a": 1}, [{"a": 1, "b": 2}]),
-        ('{"b":2, "a":1}', [{"a": 1, "b": 2}]),
-        ([["x", "y"]], [["x", "y"]]),
-        ('["x","y"]', [["x", "y"]]),
-        ("*", []),
-        ("all", []),
-        ("k", []),
-        (["ko", "ko", "KO"], ["ko"]),
-        ([None], []),
-        (["[", "{", "NaN", "1e999"], []),
+        ("ko", ["ko"]), ("KO", ["ko"]), (" ko ", ["ko"]), ("\uff4b\uff4f", ["ko"]),
+        ('"ko"', ["ko"]), (36, [36]), ("36", [36]), ("36.0", [36]), (36.0, [36]), (7, ["7"]),
+        ("7", ["7"]), (7.0, ["7"]), (True, [True]), ("True", [True]), ("cafe\u0301", ["café"]),
+        (["ko", "36"], ["ko", 36]), ('["ko", 36, "none of them"]', ["ko", 36]), ("[]", []),
+        ({"b": 2, "a": 1}, [{"a": 1, "b": 2}]), ('{"b":2, "a":1}', [{"a": 1, "b": 2}]),
+        ([["x", "y"]], [["x", "y"]]), ('["x","y"]', [["x", "y"]]), ("*", []), ("all", []),
+        ("k", []), (["ko", "ko", "KO"], ["ko"]), ([None], []), (["[", "{", "NaN", "1e999"], []),
     ],
-)
+)  # fmt: skip
 async def test_values_are_matched_leniently(values: Any, gone: list[Any]) -> None:
     """Numbers and strings, case, and JSON in a string match; similar values do not."""
     everything: list[Any] = ["ko", 36, "7", True, "café", {"a": 1, "b": 2}, ["x", "y"], "other"]
@@ -126,20 +105,12 @@ async def spelled() -> AgentMemory:
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
-        ("note", "note"),
-        ("Note", "Note"),
-        ("cafe\u0301-name", "café-name"),
-        ("Café Name", "café-name"),
-        (" ide-theme ", "ide-theme"),
-        ("IDE_Theme", "ide-theme"),
-        ("ideTheme", "ide-theme"),
-        ("\uff49\uff44\uff45-theme", "ide-theme"),
-        (["ide-theme"], "ide-theme"),
-        (2024, "2024"),
-        ("C++", "c++"),
-        ("C", "c"),
+        ("note", "note"), ("Note", "Note"), ("cafe\u0301-name", "café-name"),
+        ("Café Name", "café-name"), (" ide-theme ", "ide-theme"), ("IDE_Theme", "ide-theme"),
+        ("ideTheme", "ide-theme"), ("\uff49\uff44\uff45-theme", "ide-theme"),
+        (["ide-theme"], "ide-theme"), (2024, "2024"), ("C++", "c++"), ("C", "c"),
     ],
-)
+)  # fmt: skip
 async def test_a_keyword_may_have_another_case(
     spelled: AgentMemory, written: Any, meant: str
 ) -> None:

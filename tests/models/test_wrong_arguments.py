@@ -31,83 +31,63 @@ NO_NAMES = ("", "a\nb", "x" * 201)
 TABLES: list[tuple[Call, tuple[object, ...], type[Exception], str]] = [
     (
         lambda it: Concept("k", "d", value_type=it),
-        ("int", "list[int]", [int], 3, {"a": int}, (int, str), b"x"),
-        TypeError,
+        ("int", "list[int]", [int], 3, {"a": int}, (int, str), b"x"), TypeError,
         r"The value_type of 'k' .*value_type=list\[int\]",
     ),
     (lambda it: Concept(it, "d"), NO_NAMES, ValueError, "keyword"),
     (
         lambda it: SingleFact(THEME, "x", importance=it),
-        (-0.1, 1.1, float("nan"), True, "0.5", None),
-        ValueError,
-        "number from 0 to 1",
+        (-0.1, 1.1, float("nan"), True, "0.5", None), ValueError, "number from 0 to 1",
     ),
     (
         lambda it: SingleFact(THEME, "x", source=it),
-        ("ticket-7", SourceKind.USER, {"kind": "user"}),
-        TypeError,
+        ("ticket-7", SourceKind.USER, {"kind": "user"}), TypeError,
         r"must be a FactSource, not .*FactSource\(SourceKind",
     ),
     (lambda it: SingleFact(THEME, "x", id=it), NO_NAMES, ValueError, "id"),
     (
-        lambda it: FactSource(SourceKind.USER, "chat", it),
-        (-1, True, 1.0, "1"),
-        Exception,
+        lambda it: FactSource(SourceKind.USER, "chat", it), (-1, True, 1.0, "1"), Exception,
         "message must be an int of at least 0",
     ),
     (PERSON.of, (*NO_NAMES, " "), ValueError, "entity"),
     (
-        lambda it: MemorySubject("user", "d", it),
-        (1.5, True, "1", None),
-        TypeError,
+        lambda it: MemorySubject("user", "d", it), (1.5, True, "1", None), TypeError,
         "priority_level must be an int",
     ),
     (
-        MemoryScope.parse,
-        ("", "product", "planet/earth", "Product/x", "/x"),
-        ValueError,
+        MemoryScope.parse, ("", "product", "planet/earth", "Product/x", "/x"), ValueError,
         "agent, feature, product, organization",
     ),
     (MemoryScope.Product, NO_NAMES, ValueError, "scope name"),
     (lambda it: MemoryScope.parse(f"product/{it}"), NO_NAMES, ValueError, "scope name"),
-]
+]  # fmt: skip
 """Calls that refuse several arguments with one error."""
 
 WRONG: list[Wrong] = [
     *((call, it, error, message) for call, wrong, error, message in TABLES for it in wrong),
     (
-        lambda it: SingleFact(THEME, "x", timestamp=it),
-        NAIVE,
-        ValueError,
+        lambda it: SingleFact(THEME, "x", timestamp=it), NAIVE, ValueError,
         "timestamp is naive: .*UTC",
     ),
     (lambda it: SingleFact(THEME, "x", expires_at=it), NAIVE, ValueError, "expires_at is naive"),
     (
-        lambda it: SingleFact(THEME, "x", timestamp=it),
-        1_700_000_000,
-        TypeError,
+        lambda it: SingleFact(THEME, "x", timestamp=it), 1_700_000_000, TypeError,
         "a datetime, not int",
     ),
     (lambda it: SingleFact(AGE, it), SECRET, ValueError, r"'age' is not a valid int \(int_type\)"),
     (lambda it: MultipleFacts(MANY, it), (), ValueError, "'pet' needs at least one value"),
     (
-        lambda it: FactSource(SourceKind.USER, quote=it),
-        "\ud800",
-        ValueError,
+        lambda it: FactSource(SourceKind.USER, quote=it), "\ud800", ValueError,
         "A quote contains a lone surr",
     ),
     (
-        lambda it: FactSource(SourceKind.USER, before=it),
-        "a" * 501,
-        ValueError,
+        lambda it: FactSource(SourceKind.USER, before=it), "a" * 501, ValueError,
         "501 characters: at most 500",
     ),
     (MemorySubject("user", "d", 1).of, "alice", ValueError, "per_entity=True"),
     (lambda it: Place(*it), (ALICE, AGENT), TypeError, "has the scope first"),
     (
-        lambda it: Place(it, ALICE),
-        "agent/a",
-        TypeError,
+        lambda it: Place(it, ALICE), "agent/a", TypeError,
         r"Place\(scope, subject\) has the scope fi",
     ),
     (lambda it: SingleFact(THEME, "x", timestamp=it), FIRST, ValueError, f"timestamp .*{BEYOND}"),
@@ -119,9 +99,7 @@ WRONG: list[Wrong] = [
     (lambda it: SingleFact(it, "dark"), Concept, TypeError, "not the class Concept"),
     (lambda it: SingleFact(it, "dark"), theme("dark"), TypeError, "not SingleFact: SingleFact"),
     (
-        lambda it: MultipleFacts(it, ["x"]),
-        None,
-        TypeError,
+        lambda it: MultipleFacts(it, ["x"]), None, TypeError,
         rf"not NoneType: MultipleFacts\({CONCEPT}",
     ),
     (lambda it: MultipleFacts(MANY, it), SECRET, TypeError, "must be a list, not"),
@@ -134,16 +112,14 @@ WRONG: list[Wrong] = [
     (Place.of_identity, SECRET, TypeError, r"must be a tuple of four, not str"),
     (Place.of_identity, None, TypeError, r"must be a tuple of four, not NoneType"),
     (
-        lambda it: Concept("k", "d", it),
-        SECRET,
-        ValueError,
+        lambda it: Concept("k", "d", it), SECRET, ValueError,
         r"one of FactType\.SINGLE, FactType\.MULTIPLE",
     ),
     (FactSource, SECRET, ValueError, r"one of SourceKind\.USER"),
     (lambda it: MemoryScope(it, "x"), SECRET, ValueError, r"one of MemoryScopeType\.AGENT"),
     (lambda it: SingleFact(it, "x"), MANY, ValueError, "'pet' has many values: use MultipleFacts"),
     (lambda it: MultipleFacts(it, ["x"]), THEME, ValueError, "has one value: use SingleFact"),
-]
+]  # fmt: skip
 
 
 @table(("call", "given", "error", "message"), WRONG)

@@ -42,16 +42,7 @@ from factmem.providers._sqlite import session as schema
 _NETWORK = frozenset(
     {
         *(
-            "nfs",
-            "nfs4",
-            "cifs",
-            "smb3",
-            "smbfs",
-            "9p",
-            "afs",
-            "auristorfs",
-            "coda",
-            "ncp",
+            "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "auristorfs", "coda", "ncp",
             "ncpfs",
         ),
         *("ceph", "lustre", "glusterfs", "beegfs", "gpfs", "gfs", "gfs2", "ocfs2", "panfs"),
@@ -62,18 +53,12 @@ _NETWORK = frozenset(
         *("blobfuse", "blobfuse2"),
         # shared by a virtual machine with its host, where SQLite's shared memory is not coherent
         *(
-            "virtiofs",
-            "virtio-fs",
-            "grpcfuse",
-            "osxfs",
-            "fakeowner",
-            "vboxsf",
-            "prl_fs",
+            "virtiofs", "virtio-fs", "grpcfuse", "osxfs", "fakeowner", "vboxsf", "prl_fs",
             "prl_fs_fuse",
         ),
         *("drvfs", "hgfs", "vmhgfs", "vmhgfs-fuse", "lima", "mutagen", "smb", "plan9", "9pfs"),
     }
-)
+)  # fmt: skip
 """Their names in Linux. Another machine, or several, can write to these file systems."""
 
 _ESCAPE = re.compile(r"\\([0-7]{3})")

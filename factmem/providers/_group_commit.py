@@ -31,8 +31,6 @@ LARGEST_BATCH = 256
 """The most saves per durable write: enough to make the cost of a write negligible, few enough to
 hold the lock for milliseconds only."""
 
-_THREADS = 8
-
 _ALONE = 4
 """The number of batches with one save each after which a save counts as alone."""
 

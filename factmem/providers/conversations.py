@@ -202,17 +202,6 @@ def title_of(turns: Sequence[Mapping[str, Any]]) -> str:
     return ""
 
 
-class Extent(NamedTuple):
-    """How far a conversation goes."""
-
-    made: int
-    """Changes when it is removed and begins again."""
-    edits: int
-    """How often messages of it were removed or edited."""
-    last: int
-    """The number after its last message."""
-
-
 _TITLE = 80
 
 _KIND = "conversation"

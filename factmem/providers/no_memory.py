@@ -12,12 +12,11 @@ from typing_extensions import override
 
 from factmem.ledger.entries import Entry, keywords_of
 from factmem.ledger.ledger import Ledger
-from factmem.models.places import Boundary, Identity, Place
+from factmem.models.places import Identity, Place
 from factmem.models.when import TimeProvider, system_clock
 from factmem.providers._backend import Decision, Erased, Extension, Present, StoreClock, Unread
 from factmem.providers._definitions import Told, checked_told
 from factmem.providers.conversation_store import ConversationStore
-from factmem.providers.results import PlaceInfo
 from factmem.providers.store import FactStore
 
 if TYPE_CHECKING:
@@ -110,30 +109,19 @@ class _Nothing:
         await _called("erase", identity)
         return Erased(self._clock.now(), 0, 0)
 
-    async def moment(self, identity: Identity) -> object:
+    async def _none(self, *_: Any, **__: Any) -> None:
         await checkpoint()
-        return None
 
-    async def places(self, wanted: Boundary) -> list[PlaceInfo]:
+    async def _empty(self, *_: Any, **__: Any) -> list[Any]:
         await checkpoint()
         return []
 
-    async def identities(
-        self, wanted: Boundary, after: Identity | None, limit: int | None
-    ) -> list[Identity]:
-        await checkpoint()
-        return []
-
-    async def read_index(self, identity: Identity) -> bytes | None:
-        await checkpoint()
-        return None
+    moment = read_index = close = _none
+    places = identities = _empty
 
     async def write_index(self, identity: Identity, index: bytes, version: str) -> bool:
         await checkpoint()
         return False
-
-    async def close(self) -> None:
-        await checkpoint()
 
     async def converse(self, call: "Callable[[StoredConversations], R]") -> R:
         from factmem.providers.in_memory import InMemoryProvider

@@ -275,7 +275,7 @@ _PREPOSITION = re.compile(
 )
 
 
-@lru_cache(maxsize=32)  # a recall asks several times
+@lru_cache(maxsize=512)  # a recall asks several times, and agents ask again
 def spoken_times(text: str, on: date) -> tuple[SpokenTime, ...]:
     """Return the times that a text names, in their order."""
     plain = rest = normalized("NFKC", text[:20_000])

@@ -23,8 +23,7 @@ Posting lists: the documents of each term, with their counts.
 
 from array import array
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from heapq import nlargest
 from itertools import chain
@@ -34,7 +33,7 @@ from typing import NamedTuple, TypeAlias
 
 from factmem._text.analysis import FUNCTION_WORDS, Word, content_words, words
 from factmem.providers.results import Letters
-from factmem.recall._letters import Vocabulary, grams, is_compared
+from factmem.recall._letters import Vocabulary, grams, is_compared, triples
 from factmem.recall._place_vectors import Array, numpy_or_none
 
 
@@ -70,7 +69,7 @@ NO_TERM = Term(0, (), (), ())
 class _Postings:
     """The documents of a term, in ascending slots."""
 
-    __slots__ = ("arrays", "counts", "holders", "own", "slots")
+    __slots__ = ("counts", "holders", "own", "slots")
 
     def __init__(self) -> None:
         self.slots = array("I")
@@ -80,9 +79,6 @@ class _Postings:
         """1 if the document itself has the term, 0 if only its neighbours have it."""
         self.holders = 0
         """The number of documents that have the term themselves."""
-        self.arrays: Term | None = None
-        """The same as numpy arrays, cached from the first search for the term to its next
-        change."""
 
     def put(self, slot: int, count: float, *, is_own: bool) -> None:
         slots = self.slots
@@ -91,10 +87,8 @@ class _Postings:
         self.counts.insert(at, count)
         self.own.insert(at, is_own)
         self.holders += is_own
-        self.arrays = None
 
     def drop(self, slot: int) -> None:
-        self.arrays = None
         at = bisect_left(self.slots, slot)
         self.holders -= self.own[at]
         del self.slots[at], self.counts[at], self.own[at]
@@ -115,27 +109,34 @@ class PostingLists:
         self._terms: list[str] = []
         self.vocabulary = Vocabulary(self._terms)
         """The terms of the documents."""
-        self._held: list[array[int] | None] = []
-        """The numbers of each slot's terms, first of its own ones; None without a document."""
-        self._own = array("I")
-        """The number of own terms of each slot."""
+        self._numbered = array("I")
+        """The numbers of the terms of all documents, one document after the other: arrays of their
+        own would take a third of the memory of an index."""
+        self._starts: array[int] = array("q")
+        """Where those of each slot begin, its own ones first; -1 without a document."""
+        self._sizes, self._own = array("I"), array("I")
+        """The number of terms, and of own terms, of each slot."""
+        self._gone = 0
+        """How many of the numbers are those of removed documents."""
 
     def own(self, slot: int) -> list[str]:
         """Return the terms that the document of a slot has itself."""
-        return [self._terms[number] for number in (self._held[slot] or ())[: self._own[slot]]]
+        start = self._starts[slot]
+        numbers = self._numbered[start : start + self._own[slot]]
+        return [self._terms[number] for number in numbers]
 
-    def own_numbers(self, np: Array, slots: Iterable[int]) -> tuple[list[int], Array, list[int]]:
-        """Return slots with such terms, the numbers of these as an array, and how many each has."""
-        kept, numbers, sizes = list[int](), array("I"), list[int]()
-        for slot in slots:
-            if (held := self._held[slot]) and (size := self._own[slot]):
-                kept.append(slot)
-                numbers += held if size == len(held) else held[:size]
-                sizes.append(size)
-        return kept, np.frombuffer(numbers, np.uint32), sizes
+    def own_numbers(self, np: Array, slots: Array) -> tuple[Array, Array, Array]:
+        """Return slots with such terms, the numbers of these as an array, and where each begins."""
+        sizes = np.frombuffer(self._own, np.uint32)[slots].astype(np.intp)
+        if not sizes.all():
+            slots, sizes = slots[sizes > 0], sizes[sizes > 0]
+        begins = np.cumsum(sizes) - sizes
+        starts = np.frombuffer(self._starts, np.int64)[slots]
+        at = np.arange(int(sizes.sum())) + (starts - begins).repeat(sizes)
+        return slots, np.frombuffer(self._numbered, np.uint32)[at], begins
 
     def __contains__(self, slot: int) -> bool:
-        return slot < len(self._held) and self._held[slot] is not None
+        return slot < len(self._starts) and self._starts[slot] >= 0
 
     def put(self, slot: int, document: Document) -> None:
         """Add a document to a slot that has none.
@@ -144,8 +145,9 @@ class PostingLists:
             slot: A number of at least 0. Slots should have few gaps.
             document: The terms of the document.
         """
-        self._grow(slot + 1)
-        numbers = array("I")
+        for column, empty in ((self._starts, -1), (self._sizes, 0), (self._own, 0)):
+            column.extend([empty] * (slot + 1 - len(column)))
+        self._starts[slot] = len(self._numbered)
         for part, is_own in ((document.own, True), (document.beside, False)):
             for term, counted in part.items():
                 number = self._numbers.get(term)
@@ -155,20 +157,16 @@ class PostingLists:
                     self._postings.append(_Postings())
                 if (postings := self._postings[number]) is not None:
                     postings.put(slot, counted, is_own=is_own)
-                numbers.append(number)
-        self._held[slot] = numbers
+                self._numbered.append(number)
         self._own[slot] = len(document.own)
-
-    def _grow(self, width: int) -> None:
-        self._own.extend([0] * (width - len(self._held)))
-        self._held += [None] * (width - len(self._held))
+        self._sizes[slot] = len(document.own) + len(document.beside)
 
     def drop(self, slot: int) -> None:
         """Remove the document of a slot, if there is one."""
-        held = self._held[slot] if slot < len(self._held) else None
-        if held is None:
+        if slot not in self:
             return
-        for number in held:
+        start, size = self._starts[slot], self._sizes[slot]
+        for number in self._numbered[start : start + size]:
             if (postings := self._postings[number]) is None:
                 continue
             postings.drop(slot)
@@ -176,7 +174,18 @@ class PostingLists:
                 self.vocabulary.drop(number)
                 del self._numbers[self._terms[number]]
                 self._terms[number], self._postings[number] = "", None
-        self._held[slot] = None
+        self._starts[slot], self._sizes[slot], self._own[slot] = -1, 0, 0
+        self._gone += size
+        if self._gone > len(self._numbered) // 2:
+            self._compact()
+
+    def _compact(self) -> None:
+        numbered = array("I")
+        for slot, (start, size) in enumerate(zip(self._starts, self._sizes, strict=True)):
+            if start >= 0:
+                self._starts[slot] = len(numbered)
+                numbered += self._numbered[start : start + size]
+        self._numbered, self._gone = numbered, 0
 
     def _of(self, term: str) -> _Postings | None:
         number = self._numbers.get(term)
@@ -200,22 +209,22 @@ class PostingLists:
 
     def dense_term(self, np: Array, term: str, mask: Array | None) -> Term:
         """Return the documents of a term as numpy arrays; `mask` is a mask of slots or None."""
+        own = self.dense_own(np, term, mask)
+        if (postings := self._of(term)) is None:
+            return Term(0, own, np.zeros(0), own)
+        slots, counts = np.array(postings.slots, np.intp), np.array(postings.counts, np.float64)
+        if mask is not None:
+            kept = mask[slots]
+            slots, counts = slots[kept], counts[kept]
+        return Term(len(own), slots, counts, own)
+
+    def dense_own(self, np: Array, term: str, mask: Array | None = None) -> Array:
+        """Return the slots of the documents that have a term themselves, as a numpy array."""
         postings = self._of(term)
-        if postings is None:
-            return NO_TERM
-        held = postings.arrays
-        if held is None:
-            slots: Array = np.array(postings.slots, np.intp)
-            own = slots
-            if not postings.is_all_own:
-                own = slots[np.array(postings.own, np.bool_)]
-            counts = np.array(postings.counts, np.float64)
-            held = postings.arrays = Term(len(own), slots, counts, own)
-        if mask is None:
-            return held
-        slots, counts, own = held.slots, held.counts, held.own
-        kept, own = mask[slots], own[mask[own]]
-        return Term(len(own), slots[kept], counts[kept], own)
+        slots = np.array(() if postings is None else postings.slots, np.intp)
+        if postings is not None and not postings.is_all_own:
+            slots = slots[np.array(postings.own, np.bool_)]
+        return slots if mask is None else slots[mask[slots]]
 
 
 _K1, _B = 1.2, 0.75
@@ -231,7 +240,7 @@ _LEAST_SIZE = 50
 of a word that one document has. With two documents the unknown word would weigh so much that the
 right fact would not cover a question of four words."""
 
-SIMILAR = 0.5
+SIMILAR = 0.6
 """The weight of the best score by similar words beside the best one by words."""
 
 LETTERS = 0.4
@@ -288,6 +297,15 @@ class Everywhere(NamedTuple):
     """The terms of the documents, place by place."""
 
 
+class _Near(NamedTuple):
+    """The documents of a word or of similar ones, as numpy arrays."""
+
+    slots: Array
+    shares: Array
+    """The similarity of the most similar term of each."""
+    scores: Array
+
+
 class TermIndex:
     """An index of documents in numbered slots, by their terms.
 
@@ -333,6 +351,10 @@ class TermIndex:
             self._vocabularies = everywhere.vocabularies
         self._norms: Array | None = None
         """The length term in the denominator for each document, cached until the next change."""
+        self._scored: dict[str, Term] = {}
+        """The terms of questions with their scores as counts, until then."""
+        self._near: dict[Word, _Near] = {}
+        """The words of questions, until then."""
 
     def __len__(self) -> int:
         return self._count
@@ -354,7 +376,7 @@ class TermIndex:
             self._lists.put(slot, Document(*parts))
         else:
             self._lists.put(slot, document)
-        self._norms = None  # each document changes the average length
+        self._forget()  # each document changes the average length
         if slot >= len(self._lengths):
             self._lengths.extend([0.0] * (slot + 1 - len(self._lengths)))
         self._lengths[slot] = length = document.length
@@ -366,16 +388,21 @@ class TermIndex:
         if slot not in self._lists:
             return False
         self._lists.drop(slot)
-        self._norms = None
+        self._forget()
         self._total -= self._lengths[slot]
         self._lengths[slot] = 0.0
         self._count -= 1
         return True
 
+    def _forget(self) -> None:
+        self._norms = None
+        self._scored.clear()
+        self._near.clear()
+
     def slots(self, term: str, np: Array | None = None) -> Sequence[int]:
         """Return the slots of the documents that have a term themselves; as an array with numpy."""
         lists = self._lists
-        return lists.term(term, None).own if np is None else lists.dense_term(np, term, None).own
+        return lists.term(term, None).own if np is None else lists.dense_own(np, term)
 
     def query(self, words: Sequence[Word], name: Collection[str] = ()) -> QueryWords:
         """Return the words of a query to search for.
@@ -404,7 +431,10 @@ class TermIndex:
         if self._everywhere is not None:
             size, average = self._everywhere.size, self._everywhere.length / self._everywhere.size
         find = partial(self._lists.term, among=among)
-        terms = self._found(query, find)
+        terms = {term: find(term) for term in chain.from_iterable(query.wanted)}
+        if self._everywhere is not None:
+            known = self._everywhere.holders
+            terms = {t: each._replace(holders=known.get(t, 0)) for t, each in terms.items()}
         constant, per_length = _K1 * (1 - _B), _K1 * _B / (average or 1.0)
         scores: dict[int, float] = {}
         for term in terms.values():
@@ -415,8 +445,8 @@ class TermIndex:
         near, covered = dict[int, float](), dict.fromkeys(scores, 0.0)
         for word, weight in self._weighted(query, terms, size):
             best: dict[int, float] = {}
-            for share, term in self._similar(word, terms, find):
-                best.update(dict.fromkeys(term.own, share))
+            for each, share in self._similar(word):
+                best.update(dict.fromkeys(find(each).own, share))
             idf = _idf(self._holders(len(best), word), size)
             for slot, share in best.items():
                 norm = constant + per_length * self._lengths[slot]
@@ -445,128 +475,140 @@ class TermIndex:
             mask = np.frombuffer(among, np.bool_)[: len(lengths)]
             size = int(np.count_nonzero(mask))
             norms = self._dense_norms(lengths, float(lengths[mask].sum()), size)
-        find = partial(self._lists.dense_term, np, mask=mask)
-        terms = self._found(query, find)
-        scores, covered = np.zeros(len(norms)), np.zeros(len(norms))
-        for held in terms.values():
-            if len(held.slots):
-                counts: Array = held.counts
-                parts = counts * (_idf(held.holders, size) * (_K1 + 1))
-                parts /= counts + norms[held.slots]
-                scores[held.slots] += parts
-        if len(scores):
-            covered, near = self._dense_near(np, query, terms, find, norms=norms, size=size)
-            near *= _fused(float(scores.max()), float(near.max()))
-            scores += near
-            most = float(scores.max())
-            top = _dense_top(np, scores) if self._has_letters else ()
-            by_letters = self._dense_letters if self._everywhere is None else self._by_letters
-            for slot, share in by_letters(query, top, is_filtered=mask is not None):
-                scores[slot] += most * share
-        return DenseScores(scores, covered)
+        terms = self._dense_terms(np, query, mask, norms=norms, size=size)
+        weighted = [*self._weighted(query, terms, size)]
+        near = [self._dense_near(np, each, mask, norms=norms, size=size) for each, _ in weighted]
+        if not (weighted and len(norms)):
+            return DenseScores(np.zeros(len(norms)), np.zeros(len(norms)))
+        joined, width = np.concatenate, len(norms)
+        at = joined([each.slots for each in terms.values()])
+        scores = _sums(np, at, joined([each.counts for each in terms.values()]), width)
+        at, sizes = joined([each.slots for each in near]), [len(each.slots) for each in near]
+        shares = joined([each.shares for each in near])
+        covered = _sums(
+            np, at, shares * np.repeat([weight for _, weight in weighted], sizes), width
+        )
+        alike = _sums(np, at, joined([each.scores for each in near]), width)
+        alike *= _fused(float(scores.max()), float(alike.max()))
+        scores += alike
+        if self._has_letters:
+            top, most = _dense_top(np, scores), float(scores.max())
+            if self._everywhere is None:
+                top, by_letters = self._dense_letters(np, query, top, is_filtered=mask is not None)
+                scores[top] += most * by_letters
+            else:
+                for slot, share in self._by_letters(
+                    query, top.tolist(), is_filtered=mask is not None
+                ):
+                    scores[slot] += most * share
+        return DenseScores(scores, np.minimum(covered, 1.0, out=covered))  # floats sum to 1 + 2e-16
+
+    def _dense_terms(
+        self, np: Array, query: QueryWords, mask: Array | None, *, norms: Array, size: int
+    ) -> dict[str, Term]:
+        """Return the terms of a query, with BM25 as counts."""
+        known = self._scored if mask is None else {}
+        found: dict[str, Term] = {}
+        for name in chain.from_iterable(query.wanted):
+            term = known.get(name)
+            if term is None:
+                slots, counts, own = self._lists.dense_term(np, name, mask)[1:]
+                holders = len(own)
+                if self._everywhere is not None:
+                    holders = self._everywhere.holders.get(name, 0)
+                counts *= _idf(holders, size) * (_K1 + 1) / (counts + norms[slots])
+                term = known[name] = Term(holders, slots, counts, own)
+            found[name] = term
+        return found
 
     def _dense_near(
-        self,
-        np: Array,
-        query: QueryWords,
-        terms: Mapping[str, Term],
-        find: Callable[[str], Term],
-        *,
-        norms: Array,
-        size: int,
-    ) -> tuple[Array, Array]:
-        """Return coverage, and the scores by similar words."""
-        covered, near = np.zeros(len(norms)), np.zeros(len(norms))
-        last = np.empty(len(norms), np.intp)
-        for word, weight in self._weighted(query, terms, size):
-            found = [each for each in self._similar(word, terms, find) if len(each[1].own)]
-            if not found:
-                continue
-            *alike, (share, term) = found
-            parts = [(share, term.own)]
-            if alike:
-                # Of several similar terms in a document the most similar one counts: the last.
-                at: Array = np.concatenate([each.own for _, each in alike])
-                shares = np.array([share for share, _ in alike])
-                order = np.arange(len(at))
-                last[at] = order
-                last[term.own] = -1
-                is_last = last[at] == order
-                shares = shares.repeat([len(each.own) for _, each in alike])
-                parts.append((shares[is_last], at[is_last]))
-            idf = _idf(self._holders(sum(len(at) for _, at in parts), word), size)
-            for shares, at in parts:
-                covered[at] += shares * weight
-                near[at] += shares * idf
-        near /= 1 + norms
-        return np.minimum(covered, 1.0, out=covered), near  # as floats sum to 1 + 2e-16
+        self, np: Array, word: Word, mask: Array | None, *, norms: Array, size: int
+    ) -> _Near:
+        """Return the documents of a word or of similar ones."""
+        known = self._near if mask is None else {}
+        found = known.get(word)
+        if found is None:
+            terms = [*self._similar(word)]
+            of_term = [self._lists.dense_own(np, term, mask) for term, _ in terms]
+            slots = np.concatenate(of_term)
+            shares = np.repeat([share for _, share in terms], [*map(len, of_term)])
+            # Of several similar terms in a document the most similar one counts: the last.
+            order, last = np.arange(len(slots)), np.empty(len(norms), np.intp)
+            last[slots] = order
+            slots, shares = slots[is_last := last[slots] == order], shares[is_last]
+            idf = _idf(self._holders(len(slots), word), size)
+            found = known[word] = _Near(slots, shares, shares * idf / (1 + norms[slots]))
+        return found
 
     def _by_letters(
         self, query: QueryWords, slots: Sequence[int], *, is_filtered: bool
     ) -> Iterator[tuple[int, float]]:
-        """Yield documents with their BM25 by the letters of a query, above that of the last one.
+        """Yield documents with the sum of how near their terms are to the words of a query.
 
-        The difference between the best one and 0 is `LETTERS`. A document counts a group of letters
-        once for each of its terms.
+        That is, for each word, of the nearest term: the weight of the groups of three letters that
+        both have, times the share of these groups in the word. The least sum is taken from all, and
+        then the best one is `LETTERS`.
         """
-        if not slots:
-            return
-        asked = frozenset[str]().union(*map(grams, chain.from_iterable(query.wanted)))
-        counts, lengths = dict[int, Counter[str]](), dict[int, int]()
+        asked = [triples(word) for word in query.wanted]
+        grams_of = list(set[str]().union(*asked))
+        terms: dict[int, list[str]] = {}
         for slot in slots:
-            terms = self._lists.own(slot) if self._everywhere is None else self._own[slot]
-            own = [term for term in terms if is_compared(term)]
-            telling = (asked & grams(term) for term in own if term not in FUNCTION_WORDS)
-            counts[slot] = Counter(chain.from_iterable(telling))
-            lengths[slot] = sum(len(grams(term)) for term in own)
-        size, names = len(slots), list(asked)
+            own = self._lists.own(slot) if self._everywhere is None else self._own[slot]
+            terms[slot] = [*filter(is_compared, own)]
+        found = set(chain.from_iterable(terms.values()))
         if is_filtered:  # other documents must not affect the scores
-            holders = [sum(gram in each for each in counts.values()) for gram in names]
+            size, holders = len(found), [sum(g in grams(t) for t in found) for g in grams_of]
         else:
             size = sum(map(len, self._vocabularies))
-            holders = [*map(sum, zip(*(v.counts(names) for v in self._vocabularies), strict=True))]
-        idf = {gram: _idf(few, size) for gram, few in zip(names, holders, strict=True)}
+            every = (each.counts(grams_of) for each in self._vocabularies)
+            holders = [*map(sum, zip(*every, strict=True))]
+        idf = {gram: _idf(few, size) for gram, few in zip(grams_of, holders, strict=True)}
+        scores = dict.fromkeys(terms, 0.0)
+        for word in filter(None, asked):
+            whole = sum(map(idf.__getitem__, word))
+            near = {
+                term: sum(map(idf.__getitem__, word & grams(term))) ** 2 / whole
+                for term in found - FUNCTION_WORDS
+            }
+            for slot, own in terms.items():
+                scores[slot] += max((near.get(term, 0.0) for term in own), default=0.0)
+        lengths = {slot: sum(len(grams(term)) for term in own) for slot, own in terms.items()}
         average = sum(lengths.values()) / (len(lengths) or 1) or 1.0
-        scores = {
-            slot: sum(
-                idf[gram] * few / (few + _K1 * (1 - _B + _B * lengths[slot] / average))
-                for gram, few in found.items()
-            )
-            for slot, found in counts.items()
-        }
+        for slot, length in lengths.items():
+            scores[slot] /= 1 + _K1 * (1 - _B + _B * length / average)
         best, least = max(scores.values(), default=0.0), min(scores.values(), default=0.0)
         for slot, score in scores.items():
             yield slot, LETTERS * (score - least) / (best or 1.0)
 
     def _dense_letters(
-        self, query: QueryWords, slots: Sequence[int], *, is_filtered: bool
-    ) -> Iterable[tuple[int, float]]:
+        self, np: Array, query: QueryWords, slots: Array, *, is_filtered: bool
+    ) -> tuple[Array, Array]:
         """Return the result of `_by_letters`, by numpy."""
-        np: Array = numpy_or_none()
-        lists, vocabulary = self._lists, self._lists.vocabulary
-        asked = list(frozenset[str]().union(*map(grams, chain.from_iterable(query.wanted))))
-        slots, own, sizes = lists.own_numbers(np, slots)
-        if not (slots and asked and len(vocabulary)):
-            return ()
-        rows = vocabulary.rows(asked)
-        size, holders = len(vocabulary), np.array([*map(len, rows)])
-        has = np.zeros((len(vocabulary.sizes), len(asked)), np.uint8)
-        numbers = np.concatenate(rows, dtype=np.intp, casting="unsafe")  # an empty row has floats
-        has[numbers, np.arange(len(asked)).repeat(holders)] = 1
-        has[vocabulary.functional] = 0
-        starts = np.cumsum(sizes) - sizes
-        counts = np.add.reduceat(has[own], starts, dtype=np.uint16)
-        lengths = np.add.reduceat(
-            np.frombuffer(vocabulary.sizes, np.uint8)[own], starts, dtype=np.intp
-        )
+        vocabulary, many = self._lists.vocabulary, len(query.wanted)
+        asked = [(gram, n) for n, word in enumerate(query.wanted) for gram in triples(word)]
+        rows = vocabulary.rows(gram for gram, _ in asked)
+        slots, own, starts = self._lists.own_numbers(np, slots)
+        if not (asked and len(slots)):
+            return slots, np.zeros(len(slots))
+        size, sizes = len(vocabulary), np.frombuffer(vocabulary.sizes, np.uint8)
+        row_of = np.zeros(len(sizes), np.intp)  # of the terms of these documents
+        row_of[own] = np.arange(1, len(own) + 1)
+        counts = holders = np.array([*map(len, rows)])
         if is_filtered:
-            size, holders = len(slots), np.count_nonzero(counts, axis=0)
-        idf = np.log(1 + (size - holders + 0.5) / (holders + 0.5))
-        average = int(lengths.sum()) / len(slots) or 1.0
-        norms = _K1 * (1 - _B) + _K1 * _B / average * lengths
-        scores = (counts / (counts + norms[:, None])) @ idf
-        scores = LETTERS * (scores - scores.min()) / (float(scores.max()) or 1.0)
-        return zip(slots, scores.tolist(), strict=True)
+            holders = np.array([np.count_nonzero(row_of[row]) for row in rows])
+            size = np.count_nonzero(row_of * sizes)
+        row_of[vocabulary.functional] = 0
+        idf, of_word = np.log(1 + (size - holders + 0.5) / (holders + 0.5)), [n for _, n in asked]
+        at = row_of[np.concatenate(rows, dtype=np.intp, casting="unsafe")]  # one without has floats
+        at = at * many + np.repeat(of_word, counts)
+        near = _sums(np, at, idf.repeat(counts), many * (len(own) + 1)).reshape(-1, many)
+        near *= near / np.maximum(np.bincount(of_word, idf, many), 1e-9)
+        near[0] = 0
+        scores = np.maximum.reduceat(near[row_of[own]], starts).sum(axis=1)
+        lengths = np.add.reduceat(sizes[own], starts, dtype=np.intp)
+        norms = _K1 * (1 - _B) + _K1 * _B / (int(lengths.sum()) / len(slots) or 1.0) * lengths
+        scores /= 1 + norms
+        return slots, LETTERS * (scores - scores.min()) / (float(scores.max()) or 1.0)
 
     def _weighted(
         self, query: QueryWords, terms: Mapping[str, Term], size: int
@@ -577,32 +619,20 @@ class TermIndex:
         for word in query.wanted:
             yield word, shares.get(word, 0.0) / (whole or 1.0)
 
-    def _found(self, query: QueryWords, find: Callable[[str], Term]) -> dict[str, Term]:
-        """Return the documents of the terms of a query."""
-        terms = {term: find(term) for term in chain.from_iterable(query.wanted)}
-        if self._everywhere is None:
-            return terms
-        holders = self._everywhere.holders
-        return {term: each._replace(holders=holders.get(term, 0)) for term, each in terms.items()}
-
-    def _similar(
-        self, word: Word, terms: Mapping[str, Term], find: Callable[[str], Term]
-    ) -> Iterator[tuple[float, Term]]:
-        """Yield the documents of terms with similar letters, the least similar first, then its own."""
+    def _similar(self, word: Word) -> Iterator[tuple[str, float]]:
+        """Yield the terms with similar letters, the least similar first, then those of a word."""
         found: dict[str, float] = {}
         for each in self._vocabularies:
             found |= each.similar(word)
-        for term, share in sorted(found.items(), key=itemgetter(1)):
-            yield share, find(term)
+        yield from sorted(found.items(), key=itemgetter(1))
         for term in word:
-            yield 1.0, terms[term]
+            yield term, 1.0
 
     def _holders(self, found: int, word: Word) -> int:
         """Return how many documents have a word or a similar one, given how many were found."""
         if self._everywhere is None:
             return found
-        terms = {*word}.union(*(each.similar(word) for each in self._vocabularies))
-        few = sum(self._everywhere.holders.get(term, 0) for term in terms)
+        few = sum(self._everywhere.holders.get(term, 0) for term, _ in self._similar(word))
         return min(max(found, few), self._everywhere.size)
 
     def _dense_norms(self, lengths: Array, total: float, size: int) -> Array:
@@ -630,6 +660,11 @@ class TermIndex:
 def _add(counts: dict[str, float], more: Mapping[str, float]) -> None:
     for term, counted in more.items():
         counts[term] = counts.get(term, 0.0) + counted
+
+
+def _sums(np: Array, slots: Array, weights: Array, width: int) -> Array:
+    sums: Array = np.bincount(slots, weights, width)
+    return sums.astype(np.float64, copy=False)  # of nothing they are integers
 
 
 def _rounded(weight: float) -> float:
@@ -670,7 +705,7 @@ def _top(scores: Mapping[int, float]) -> list[int]:
     return top
 
 
-def _dense_top(np: Array, scores: Array) -> list[int]:
+def _dense_top(np: Array, scores: Array) -> Array:
     """Return the result of `_top` for the scores of all slots."""
     at: Array = np.flatnonzero(scores > 0.5 * float(scores.max()))
     if len(at) < _LETTERED:
@@ -680,8 +715,7 @@ def _dense_top(np: Array, scores: Array) -> list[int]:
         least = np.partition(found, -_LETTERED)[-_LETTERED]
         equal = at[found >= least * (1 - _ROUNDING)]
         at = equal if len(equal) <= _MOST_EQUAL else at[found > least * (1 + _ROUNDING)]
-    top: list[int] = at.tolist()
-    return top
+    return at
 
 
 def _weights(

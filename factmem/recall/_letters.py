@@ -1,8 +1,8 @@
 """Vocabulary: the terms of an index that share letters with a word, whatever its language.
 
 Endings, compounds, typing errors and other spellings change some letters of a word and keep the
-rest, so that words are compared by the groups of three letters in them, their beginning and their
-end included. The measure is the coefficient of Dice. Letters are folded first: case, width, marks,
+rest, so that words are compared by the groups of two and of three letters in them, their beginning
+and their end included. The measure is the coefficient of Dice. Letters are folded first: case, width, marks,
 and letters of other scripts to Latin ones, so that "Müller", "Mueller" and "Мюллер" are similar.
 """
 
@@ -19,11 +19,15 @@ from factmem.recall._place_vectors import Array, numpy_or_none
 
 # ruff: noqa: RUF001 - Cyrillic and Greek letters that look like Latin ones
 
-LEAST = 0.4
-"""The least similarity of a term. With 0.3 and 0.5 fewer right texts are among the first three."""
+LEAST = 0.43
+"""The least similarity of a term. With 0.5 fewer right texts are among the first three; with 0.42 a
+"cat" is a "car"."""
 
 _MOST = 10
 """The most similar terms of a word."""
+
+_LONGEST = 64
+"""The longest term that is compared."""
 
 _NEW = 1_000
 """So many new terms, and a tenth of the others, are kept in lists until the table is made again: 40
@@ -39,14 +43,23 @@ _LATIN = {ord(each[0]): each[2:] for each in f"{_CYRILLIC} {_GREEK}".split(" ")}
 
 @lru_cache(maxsize=2**15)
 def grams(term: str) -> frozenset[str]:
-    """Return the groups of three letters in a folded term between its ends."""
+    """Return the groups of two and of three letters in a folded term between its ends.
+
+    By three alone, "voilin" is no "violin": an error changes three of these groups.
+    """
     ends = f"_{folded(term)}_"
-    return frozenset(ends[at : at + 3] for at in range(len(ends) - 2))
+    return frozenset(ends[at : at + n] for n in (2, 3) for at in range(len(ends) - n + 1))
 
 
 def folded(word: str) -> str:
     """Return a word in letters that its other spellings have, too."""
     return word.casefold() if word.isascii() else plain_letters(word).translate(_LATIN)
+
+
+@lru_cache(maxsize=2**12)
+def triples(word: Word) -> frozenset[str]:
+    """Return the groups of three letters in the terms of a word: many terms have most pairs."""
+    return frozenset(gram for term in word for gram in grams(term) if len(gram) == 3)
 
 
 class Vocabulary:
@@ -162,7 +175,7 @@ class Vocabulary:
         for number in range(start, end):
             term = self._terms[number]
             groups = grams(term) if is_compared(term) else ()
-            self.sizes.append(len(groups))
+            self.sizes.append(min(len(groups), 255))
             for gram in groups:
                 self._new.setdefault(gram, []).append(number)
         self._count = end - self.sizes.count(0)
@@ -171,8 +184,8 @@ class Vocabulary:
 
 
 def is_compared(term: str) -> bool:
-    """Whether a term is compared: not a number, and not one or two characters."""
-    return len(term) > 2 and not term.isdecimal()
+    """Whether a term is compared: not a number, and of 3 to 64 characters."""
+    return 2 < len(term) <= _LONGEST and not term.isdecimal()
 
 
 class _Table:
@@ -185,9 +198,12 @@ class _Table:
         text = "".join(lines).encode("utf-32-le", "surrogatepass")
         codes = np.frombuffer(text, np.uint32).astype(np.int64)
         numbers = np.cumsum(codes == ord("\n")).astype(np.int32)
-        whole = (codes[:-2] << 42) | (codes[1:-1] << 21) | codes[2:]
-        inside = (codes[:-2] != ord("\n")) & (codes[1:-1] != ord("\n")) & (codes[2:] != ord("\n"))
-        whole, numbers = whole[inside], numbers[:-2][inside]
+        is_letter = codes != ord("\n")
+        pairs = (codes[:-1] << 42) | (codes[1:] << 21)
+        is_pair = is_letter[:-1] & is_letter[1:]
+        is_triple = is_pair[:-1] & is_letter[2:]
+        whole = np.concatenate([pairs[is_pair], (pairs[:-1] | codes[2:])[is_triple]])
+        numbers = np.concatenate([numbers[:-1][is_pair], numbers[:-2][is_triple]])
         order = np.argsort(whole, kind="stable")
         whole, numbers = whole[order], numbers[order]
         is_first = np.ones(len(whole), np.bool_)  # a term may have a group of letters twice
@@ -198,7 +214,8 @@ class _Table:
     def sizes(self) -> bytearray:
         """Return the number of groups of letters of each term."""
         np = self._np
-        return bytearray(np.bincount(self._numbers, minlength=self.size).astype(np.uint8))
+        sizes = np.bincount(self._numbers, minlength=self.size)
+        return bytearray(np.minimum(sizes, 255).astype(np.uint8))
 
     def drop(self, numbers: Collection[int]) -> None:
         """Remove terms."""
@@ -224,5 +241,5 @@ class _Table:
 
 
 def _code(gram: str) -> int:
-    first, second, third = map(ord, gram)
-    return (first << 42) | (second << 21) | third
+    first, second, *third = map(ord, gram)
+    return (first << 42) | (second << 21) | sum(third)

@@ -106,7 +106,7 @@ class _Citation:
     near_to: str = ""
     """The quote of the model, if the message's words are only near to it."""
     is_literal: bool = True
-    """Whether the message has the quote letter by letter."""
+    """Whether the message has all letters of the quote in a row."""
 
 
 class Rules:
@@ -392,8 +392,9 @@ class Rules:
         if self._transcript.spoken_by_another(message.number, span[0]):
             detail = "its message must not be cited: these words are another person's"
             raise Refusal(RejectionReason.UNTRUSTED_MESSAGE, detail)
-        copied = given.strip(" \"'").removesuffix(".")
-        is_literal = not near_to and (copied in message.text or copied in text.plain)
+        is_whole = not item.is_quote_repaired and "..." not in item.quote
+        copied, plain = _letters(item.quote), _letters(text.plain)
+        is_literal = is_whole and (copied in plain or copied[:1].swapcase() + copied[1:] in plain)
         sentence = Sentence.around(text.plain, span)
         return _Citation(message, span, given.strip(), sentence, near_to, is_literal)
 
@@ -437,6 +438,11 @@ class Rules:
         before = before[-MAX_BEFORE:].strip()
         conversation = self.request.conversation
         return FactSource(kind, conversation, message.number, quote, self._model, before or None)
+
+
+def _letters(text: str) -> str:
+    """Return letters and digits in their case, without accents."""
+    return "".join(filter(str.isalnum, normalized("NFKD", text)))
 
 
 def _topic(concept: AnyConcept) -> str:

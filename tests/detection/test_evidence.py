@@ -212,6 +212,13 @@ def test_a_value_without_the_negation_of_its_clause_is_a_proposal(
     assert outcome(judge(said, given)) == expected
 
 
+@table("quote", ["Soy celiaca desde 2015", "soy celíaca, desde 2015", "Soy celíaca desde 2015."])
+def test_a_quote_without_an_accent_or_a_comma_may_begin_anywhere(quote: str) -> None:
+    said = "Busco recetas sin gluten, porque soy celíaca desde 2015"
+    given = {"quote": quote, "keyword": "health", "value": "celíaca"}
+    assert "cut quote" not in outcome(judge(said, given))
+
+
 @table(("said", "quote", "value"), WHOLE)
 def test_a_pronoun_before_the_quote_may_be_left_out(said: str, quote: str, value: str) -> None:
     near = {"quote": f"User said: {quote}", "keyword": "note", "value": value}

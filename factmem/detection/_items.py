@@ -30,21 +30,8 @@ _ACTIONS = {
     **dict.fromkeys(("replace", "update", "upsert", "change"), "replace"),
     **dict.fromkeys(("retract", "delete", "remove", "forget"), "retract"),
 }
-_REST = frozenset(
-    [
-        "description",
-        "fact_type",
-        "type",
-        "importance",
-        "since",
-        "until",
-        "subject",
-        "scope",
-        "confidence",
-        "id",
-        "reason",
-    ]
-)
+_OTHERS = "description fact_type type importance since until subject scope confidence id reason"
+_REST = frozenset(_OTHERS.split())
 _LONGEST_LIST = 10
 
 
@@ -107,11 +94,8 @@ def named(raw: JsonValue) -> dict[str, JsonValue] | None:
     others = [name for name in raw if name not in known]
     if len(others) == 1 and "keyword" not in found and "value" not in found:
         found |= {"keyword": others[0], "value": raw[others[0]]}  # {"home-city": "Rome"}
-    match found.get("value"):
-        case {"value": value, **rest} if not rest:
-            found["value"] = value
-        case _:
-            pass
+    if isinstance(value := found.get("value"), dict) and value.keys() == {"value"}:
+        found |= value
     return found
 
 

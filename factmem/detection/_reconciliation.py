@@ -312,17 +312,10 @@ def _judge_retraction(
 
 def _flag(candidate: Candidate, verdict: Verdict) -> None:
     if candidate.doubts:
-        verdict.report.doubtful.append(
-            DoubtfulItem(
-                candidate.position,
-                candidate.doubts,
-                candidate.place,
-                candidate.concept,
-                candidate.value,
-                candidate.is_retraction,
-                is_kept=not candidate.is_proposal,
-            )
-        )
+        what = candidate.place, candidate.concept, candidate.value, candidate.is_retraction
+        is_kept = not candidate.is_proposal
+        doubtful = DoubtfulItem(candidate.position, candidate.doubts, *what, is_kept=is_kept)
+        verdict.report.doubtful.append(doubtful)
 
 
 def fact_of(

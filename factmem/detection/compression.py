@@ -145,16 +145,14 @@ class RetrieveFactsFromHistory:
 def _text(facts: Sequence[AnyFact], before: str) -> str:
     """Return the message of facts together with those of an earlier compression."""
     return render(
-        [PlacedFact(_speaker(fact), fact) for fact in facts],
+        [
+            PlacedFact(_SPEAKERS[fact.source.kind if fact.source else SourceKind.USER], fact)
+            for fact in facts
+        ],
         frame=HISTORY,
         before=before,
         asked={fact.concept.keyword for fact in facts if fact.concept.fact_type is FactType.SINGLE},
     ).text
-
-
-def _speaker(fact: AnyFact) -> Place:
-    """Return the place that names who said a fact."""
-    return _SPEAKERS[fact.source.kind if fact.source else SourceKind.USER]
 
 
 def _removable(messages: Sequence[Mapping[str, object]]) -> list[int]:

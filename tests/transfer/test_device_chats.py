@@ -209,6 +209,40 @@ async def test_a_restored_store_loses_no_messages(world: World) -> None:
         assert list((await said(device, "another")).values()) == ["new"]
 
 
+async def test_a_restored_store_gets_back_messages_that_nobody_else_has_read(world: World) -> None:
+    one = await world.add()
+    await say(one, "a")
+    await settle(world)
+    backup = world.root / "backup"
+    await one.store.backup(backup)
+    await say(one, "b")
+    await settle(world)
+    await world.restore(one, backup)
+
+    await settle(world)
+
+    assert await said(one) == {0: "a", 1: "b"}
+    assert b'"b"' in world.opened()
+
+
+async def test_a_removed_message_does_not_return_with_a_file_that_was_written_again(
+    world: World,
+) -> None:
+    one, other = await world.add(), await world.add()
+    ids = await say(one, "canary", "kept")
+    await settle(world)
+    for path in world.files:
+        path.unlink()
+    await one.sync()
+    await other.store.conversations.remove("chat", ALICE, ids=ids[:1])
+    await other.sync()
+
+    await settle(world)
+
+    assert await said(one) == await said(other) == {1: "kept"}
+    assert b"canary" not in world.opened()
+
+
 async def test_a_restored_store_gets_back_no_removed_message(world: World) -> None:
     one, other = await world.add(), await world.add()
     ids = await say(one, "canary", "kept")

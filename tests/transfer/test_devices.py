@@ -300,6 +300,30 @@ async def test_a_restored_store_that_was_written_to_loses_neither(world: World) 
             assert len(await store.entries(*where)) == 3 + more
 
 
+async def test_a_device_that_is_restored_whole_publishes_what_only_its_files_had(
+    world: World,
+) -> None:
+    """Also with an older state, as after the restore of a disk."""
+    one = await world.add()
+    where: Any = (ALICE.subject, ALICE.scope)
+    await one.store.save(SingleFact(PETS_NAME, "Rex"), *where)
+    await one.sync()
+    backup, state = world.root / "backup", (one.state / "state.json").read_bytes()
+    await one.store.backup(backup)
+    world.clock.now += timedelta(seconds=1)
+    await one.store.save(SingleFact(CITY, "Seoul"), *where)
+    await one.sync()
+    await world.restore(one, backup)
+    (one.state / "state.json").write_bytes(state)
+
+    assert any("older ones" in problem for problem in (await one.sync()).problems)
+
+    late = await world.add()
+    await late.sync()
+    for device in (one, late):
+        assert [fact.value for fact in await device.store.load(CITY, *where)] == ["Seoul"]
+
+
 async def test_a_device_that_lost_its_state_loses_and_doubles_nothing(world: World) -> None:
     one, other = await world.add(), await world.add()
     where: Any = (ALICE.subject, ALICE.scope)

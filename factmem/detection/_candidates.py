@@ -238,7 +238,10 @@ class Rules:
         number = citation.message.number
         plain = self._transcript.text(number).plain
         if number not in self._quoted:
-            self._quoted[number] = Quotation.passages(plain)
+            # A model writes headers and tables of its own: "Task: ...", "Agent: ...", "Result: ...".
+            is_models = citation.message.kind is SourceKind.ASSISTANT
+            found = Quotation.passages(plain)
+            self._quoted[number] = [e for e in found if not is_models or e.title is not None]
         return any(each.has(value, plain, citation.span) for each in self._quoted[number])
 
     def _doubts_to_follow(self, value: str, citation: _Citation) -> set[Doubt]:

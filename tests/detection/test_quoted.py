@@ -1,8 +1,12 @@
 """Quoted and pasted words: a value that only stands in them is not what the user says."""
 
 from factmem.detection.report import Doubt
+from factmem.models.facts import FactSource, SourceKind
+from factmem.providers.in_memory import InMemoryProvider
+from factmem.testing.chat import ScriptedChatModel
 from tests.detection.judging import judge
 from tests.tables import table
+from tests.world import answer, item, memory_of
 
 MAIL = "From: Eve\nTo: me\nSubject: Hello\n\n"
 
@@ -106,3 +110,19 @@ def test_only_the_users_own_words_prove_a_value(
     assert not report.rejected
     doubts = {doubt for doubtful in report.doubtful for doubt in doubtful.doubts}
     assert not doubts if is_own else Doubt.QUOTATION in doubts
+
+
+TASK = "Task: Find the home.\nAgent: Scout\nExpected result: a city\nResult: I live in Rome."
+
+
+@table(("kind", "is_saved"), [(SourceKind.ASSISTANT, True), (None, False)])
+async def test_headers_in_the_text_of_a_model_are_its_own(
+    kind: SourceKind | None, is_saved: bool
+) -> None:
+    """CrewAI hands over each task so. From the user they would be those of a mail."""
+    found = answer(item(quote="I live in Rome", keyword="city", value="Rome"))
+    memory = memory_of(InMemoryProvider(), ScriptedChatModel(found))
+
+    report = await memory.remember(TASK, source=None if kind is None else FactSource(kind))
+
+    assert bool(report.saved) is is_saved

@@ -2,6 +2,8 @@
 
 from datetime import datetime, timedelta
 
+import pytest
+
 from factmem.ledger.history import HistoryAction
 from factmem.models.facts import SingleFact
 from factmem.providers.results import Learned, RetractedFact
@@ -38,29 +40,20 @@ async def stated(provider: FactStore, *facts: SingleFact[str]) -> list[str]:
 class Statements(NewStores):
     """Statements are compared by their times."""
 
-    async def test_a_later_statement_replaces(self, provider: FactStore) -> None:
-        """In the order of the statements, it is a save."""
+    @pytest.mark.parametrize(
+        ("red", "green", "result"),
+        [(1, 2, ([], ["green"])), (2, 1, (["green"], ["red"])), (1, 1, ([], ["green"]))],
+        ids=["later_replaces", "earlier_does_not", "equal_by_order"],
+    )
+    async def test_the_later_statement_is_current(
+        self, provider: FactStore, red: int, green: int, result: tuple[list[str], list[str]]
+    ) -> None:
+        """Of two workers, the slower may write last; of equal times, the last one recorded."""
         late = await stated(
-            provider, theme("red", timestamp=said(1)), theme("green", timestamp=said(2))
+            provider, theme("red", timestamp=said(red)), theme("green", timestamp=said(green))
         )
 
-        assert (late, await themes(provider)) == ([], ["green"])
-
-    async def test_an_earlier_statement_does_not_replace(self, provider: FactStore) -> None:
-        """The slower of two workers writes last."""
-        late = await stated(
-            provider, theme("green", timestamp=said(2)), theme("red", timestamp=said(1))
-        )
-
-        assert (late, await themes(provider)) == (["red"], ["green"])
-
-    async def test_equal_times_are_decided_by_the_order(self, provider: FactStore) -> None:
-        """The last one recorded is current."""
-        late = await stated(
-            provider, theme("green", timestamp=said(1)), theme("red", timestamp=said(1))
-        )
-
-        assert (late, await themes(provider)) == ([], ["red"])
+        assert (late, await themes(provider)) == result
 
     async def test_a_superseded_statement_is_history(
         self, provider: FactStore, clock: SettableClock

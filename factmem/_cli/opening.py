@@ -21,6 +21,7 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
@@ -158,10 +159,13 @@ def ask_passphrase(prompt: str, *, twice: bool) -> str:
 
 def _check_no_password(url: str) -> None:
     try:
-        parts = urlsplit(url)
+        urlsplit(url)
     except ValueError:  # of an address in brackets
         raise CommandError("The URL of the store is not valid: postgresql://app@db1/app") from None
-    if parts.password is not None or "password" in dict(parse_qsl(parts.query)):
+    # As libpq reads it, for which a # is a letter of a password.
+    address, _, query = url.partition(":")[2].partition("?")
+    names = {name for name, _ in parse_qsl(query)}
+    if ":" in address.rpartition("@")[0] or names & {"password", "sslpassword"}:
         raise CommandError(
             "The URL contains a password, which other users of this machine can see in the process "
             "list: use PGPASSWORD, PGPASSFILE or a service file instead"
@@ -276,6 +280,10 @@ def _load_object(
             found = getattr(import_module(module), name)
     except (ImportError, AttributeError) as exc:
         raise CommandError(f"{option} {named}: {exc}") from None
+    except (Exception, SystemExit) as exc:  # noqa: BLE001 - of the module; 0 would be a success
+        *_, last = extract_tb(exc.__traceback__)
+        where = f"{last.filename}, line {last.lineno}"
+        raise CommandError(f"{option} {named}: {type(exc).__name__} in {where}") from None
     if not is_right(found):
         raise CommandError(f"{option} {named} must be {expected}, not {type(found).__name__}")
     return found

@@ -27,7 +27,7 @@ def parse_time(text: str | None, *, is_end: bool = False) -> datetime | None:
     if text is None:
         return None
     try:
-        when = datetime.fromisoformat(text)
+        when = datetime.fromisoformat(text.replace("W", "?"))  # a week is neither
         if is_end and _is_day(text):
             when += timedelta(days=1, microseconds=-1)
     except ValueError:

@@ -86,7 +86,10 @@ def csv_rows(file: IO[bytes]) -> Iterator[Row]:
     """Yield the rows of a CSV file; the first line has the names of the columns."""
     reader = csv.DictReader((line.decode("utf-8-sig") for line in lines_of(file)), strict=True)
     try:
-        if missing := _NEEDED - {*(reader.fieldnames or ())}:
+        names = reader.fieldnames or ()
+        if len({*names}) < len(names):
+            raise CommandError("Line 1 names a column twice")
+        if missing := _NEEDED - {*names}:
             raise CommandError(
                 f"Line 1 must name the columns, and {min(missing)!r} is missing: "
                 f"the columns are {', '.join(COLUMNS)}"

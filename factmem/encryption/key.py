@@ -35,6 +35,8 @@ _MOST_WORK = 3 * _COST[0] * _COST[1]
 """The greatest costs of a slot, and of passes times KiB: with higher ones, in each of the slots
 that a store may have, an edited file could exhaust the machine."""
 
+_AS_WRITTEN = "44 characters as `factmem keys generate` writes them"
+
 
 class KeyDerivation(TypedDict):
     """The derivation of a slot's key from a passphrase."""
@@ -85,13 +87,11 @@ class Key:
             secret = base64.b64decode(data.strip().translate(_URL_SAFE), validate=True)
         except binascii.Error:
             raise ValueError(
-                "The key is not base64: expected the 44 characters of Key.to_base64(); 32 bytes "
-                "become a key by Key(...), a passphrase by Key.from_passphrase"
+                f"The key is not base64: expected {_AS_WRITTEN}, and no passphrase"
             ) from None
         if len(secret) != KEY_BYTES:
             raise ValueError(
-                f"The key has {len(secret)} bytes instead of {KEY_BYTES}: expected the 44 "
-                f"characters of Key.to_base64()"
+                f"The key has {len(secret)} bytes instead of {KEY_BYTES}: expected {_AS_WRITTEN}"
             )
         return cls(secret)
 
@@ -131,8 +131,7 @@ class Key:
         text = os.environ.get(variable)
         if not text:
             raise KeyRequiredError(
-                f"The environment variable {variable!r} is not set: set it to a key, such as "
-                f"Key.generate().to_base64()"
+                f"The environment variable {variable!r} is not set: set it to {_AS_WRITTEN}"
             )
         try:
             return cls.from_base64(text)

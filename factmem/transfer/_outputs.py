@@ -15,14 +15,28 @@ from factmem._concurrency.file_lock import ORDINARY, sync_folder, try_lock
 _DRAFT, _SUFFIX = ".factmem-", ".tmp"
 _OPEN_FILES = "/proc/self/fd"
 """Linux has a path here for each open file. An unnamed file can be linked from it."""
+_MOST_LINKS = 40
 
 
 def is_special(path: str) -> bool:
-    """Return whether a path, with its links, names a pipe, a device or a socket."""
+    """Return whether a path, with its links, names a pipe, a device, a socket or an open file."""
     try:
-        return not stat.S_ISREG(os.stat(path).st_mode)
+        return _descriptor(path) is not None or not stat.S_ISREG(os.stat(path).st_mode)
     except OSError:  # it does not exist yet, or its error is that of opening it
         return False
+
+
+def _descriptor(path: str) -> int | None:
+    """Return the open file of this process that a path such as /dev/stdout names."""
+    folders = {os.path.realpath(each) for each in ("/dev/fd", _OPEN_FILES)}
+    for _ in range(_MOST_LINKS):
+        folder, name = os.path.split(path)
+        if name.isdecimal() and os.path.realpath(folder) in folders:
+            return int(name)
+        if not os.path.islink(path):
+            break
+        path = os.path.join(folder, os.readlink(path))
+    return None
 
 
 def write_whole(path: str, content: str | bytes) -> None:
@@ -38,8 +52,8 @@ def write_whole(path: str, content: str | bytes) -> None:
 class Output:
     """A file to write: at its path the whole content appears when it is published, or nothing.
 
-    A link is followed, and the file that it names is replaced. A pipe or a device is written to. A
-    new file is unnamed, or has a hidden name, until then. An unnamed file leaves nothing behind
+    A link is followed, and the file that it names is replaced. A pipe, a device or a file that this
+    process has open is written to. A new file is unnamed, or has a hidden name, until then. An unnamed file leaves nothing behind
     when the process is killed. Where the system does not support these, it is locked while it is
     written, so that the next one can distinguish it from a leftover.
     """
@@ -49,11 +63,13 @@ class Output:
             raise IsADirectoryError(EISDIR, "The output must be a file, and this is a folder", path)
         self._is_draft = not is_special(path)
         if not self._is_draft:
-            self.file: BinaryIO = open(path, "wb")  # noqa: SIM115 - `discard` closes it
+            opened = _descriptor(path)  # `>> log` continues where it is
+            self.file: BinaryIO = open(path if opened is None else os.dup(opened), "wb")  # noqa: SIM115 - `discard` closes it
             return
         path = os.path.realpath(path)
         self._path = path
-        self._folder = os.path.dirname(path) or "."
+        self._folder = os.path.dirname(path)
+        os.stat(path if os.path.islink(path) else self._folder)  # links in a circle; no folder
         self._draft = os.path.join(self._folder, f"{_DRAFT}{token_hex(8)}{_SUFFIX}")
         _remove_leftovers(self._folder)
         fd = _open_unnamed(self._folder)

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from factmem import (
     Concept,
     FactSource,
+    Key,
     LocalFileMemoryProvider,
     MemoryScope,
     MemorySubject,
@@ -155,6 +156,21 @@ def test_outputs_replace_no_link_and_no_pipe(tmp_path: Path) -> None:
         assert (len(os.read(reader, 65_536)) > 40, pipe.is_fifo()) == (True, True)
         os.close(reader)
 
+        # `command /dev/stdout >> log`: the log has what was there, and other programs have it open.
+        with (tmp_path / "log").open("w") as log:
+            print("before", file=log, flush=True)
+            (tmp_path / "output").unlink(missing_ok=True)
+            (tmp_path / "output").symlink_to(f"/dev/fd/{log.fileno()}")
+            call(*store, *command, str(tmp_path / "output"))
+            print("after", file=log, flush=True)
+        lines = (tmp_path / "log").read_text().splitlines()
+        assert (lines[0], lines[-1], len(lines) > 2) == ("before", "after", True)
+    link.unlink()
+    link.symlink_to(link)
+    assert "symbolic links" in call(*store, "export", str(link), code=1)
+    printed = call(*store, "export", str(tmp_path / "none" / "facts"), code=1)
+    assert printed.endswith(f"No such file or directory: {tmp_path / 'none'}\n"), printed
+
 
 def test_what_could_not_be_written_whole_is_not_left(tmp_path: Path) -> None:
     """A key of which a part is missing opens nothing, and a bundle cannot be imported."""
@@ -243,6 +259,10 @@ def test_the_applications_own_types(
     sys.modules.pop("their_concepts")
     call(*store, "--concepts", "no_such:X", "places", code=ExitCode.USAGE)
     call(*store, "--concepts", "json:loads", "places", code=ExitCode.USAGE)
+    for number, text in enumerate(("1 / 0", "raise SystemExit(0)")):
+        (tmp_path / f"broken_{number}.py").write_text(f"\n{text}\n")
+        printed = call(*store, "--concepts", f"broken_{number}:X", "places", code=ExitCode.USAGE)
+        assert printed.endswith(f"broken_{number}.py, line 2\n"), printed
 
 
 def test_rows_are_imported_once(store: list[str], tmp_path: Path) -> None:
@@ -304,6 +324,7 @@ def test_rows_hold_for_a_time(tmp_path: Path) -> None:
         "keyword,value\nage,1\n",  # no such place
         "place,keyword\nproduct/a/b,age\n",  # no such value
         "place,keyword,value,colour\nproduct/a/b,age,1,red\n",
+        "place,keyword,value,type,keyword\nproduct/a/b,age,1,integer,size\n",
         "place,keyword,value,type\nproduct/a/b,age,x,integer\n",
         "place,keyword,value,type\nproduct/a/b,age,1\n",
         "place,keyword,value,type,timestamp\nproduct/a/b,age,1,integer,soon\n",
@@ -504,10 +525,31 @@ def test_reading_creates_nothing(tmp_path: Path) -> None:
 
 def test_a_password_in_a_url_is_refused() -> None:
     """The list of processes would show it."""
-    for url in ("postgresql://app:secret@db/app", "postgresql://db/app?password=secret"):
+    for url in (
+        "postgresql://app:secret@db/app",
+        "postgresql://db/app?password=secret",
+        "postgresql://db/app?sslpassword=secret",
+        "postgresql://app:my#secret@db/app",
+        "postgres:/app:secret@db/app",
+    ):
         printed = call("--store", url, "places", code=ExitCode.USAGE)
         assert "PGPASSWORD" in printed
         assert "secret" not in printed
+
+
+def test_errors_of_keys_name_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They advised classes and functions of Python."""
+    change = ("--key-env", "MY_KEY", "set", ALICE, "age", "36", "--type", "integer")
+    for number, key in enumerate(["", "a passphrase", "c2hvcnQ="]):
+        monkeypatch.setenv("MY_KEY", key)
+        code = ExitCode.USAGE if key else ExitCode.KEY
+        printed = call("--store", str(tmp_path / f"{number}"), *change, code=code)
+        assert "`factmem keys generate`" in printed
+        assert "Key." not in printed
+    monkeypatch.setenv("MY_KEY", Key.generate().to_base64())
+    call("--store", str(tmp_path / "plain"), *change[2:])
+    printed = call("--store", str(tmp_path / "plain"), *change, code=ExitCode.DAMAGED)
+    assert "export its facts" in printed
 
 
 def test_stats_count_by_place_and_concept(store: list[str]) -> None:
@@ -708,6 +750,7 @@ def test_a_day_includes_its_hours(tmp_path: Path) -> None:
     call(*store, "import", str(file))
     assert ask(*store, "show", ALICE, "--as-of", "2026-03-31")[0]["value"] == "Seoul"
     assert ask(*store, "show", ALICE, "--as-of", "2026-03-31T00:00")[0]["value"] == "Busan"
+    assert "a day, a time" in call(*store, "show", ALICE, "--as-of", "2026-W13", code=2)
     log = ask(*store, "log", "--since", "2026-03-31", "--until", "2026-03-31")
     assert [each["values"] for each in log] == [["Seoul"]]
     changes = ask(*store, "diff", ALICE, "2026-03-30", "2026-03-31")

@@ -258,8 +258,8 @@ class Opening:
         elif self.encryption is not None:
             raise TamperedError(
                 "The store is not encrypted, and a key was given: either its row was replaced, or "
-                "it was made without. Open it without a key, or move its facts to an encrypted "
-                "store by export_facts and import_facts"
+                "it was made without. Open it without a key, or export its facts and import them "
+                "into an encrypted store"
             )
         else:
             sealing = Sealing(row.id, has_checksums=self.database.has_checksums)

@@ -94,7 +94,9 @@ class Worker:
         for owner in range(first, first + NAMES) if self._orders.key else ():
             before = stored(self._orders.folder)
             await self._save(store, owner)
-            self._places |= dict.fromkeys([owner], *(stored(self._orders.folder).keys() - before))
+            new = stored(self._orders.folder).keys() - before
+            if len(new) == 1:  # none of the other process, after an erasure
+                self._places[owner] = new.pop()
         self._note("ready")
         self._fail(GAP)
         for number in range(int(self._orders.operations)):

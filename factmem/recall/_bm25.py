@@ -252,6 +252,9 @@ _LETTERED = 30
 _MOST_EQUAL = 100
 """The most of them with those that are equal to the last one."""
 
+_MOST_KEPT = 32
+"""The slots that are kept for words of questions, for each document: about 600 bytes."""
+
 _ROUNDING = 1e-9
 """Sums of floats depend on their order."""
 
@@ -351,6 +354,8 @@ class TermIndex:
             self._vocabularies = everywhere.vocabularies
         self._norms: Array | None = None
         """The length term in the denominator for each document, cached until the next change."""
+        self._kept = 0
+        """The number of slots in the next two."""
         self._scored: dict[str, Term] = {}
         """The terms of questions with their scores as counts, until then."""
         self._near: dict[Word, _Near] = {}
@@ -395,9 +400,17 @@ class TermIndex:
         return True
 
     def _forget(self) -> None:
-        self._norms = None
+        self._norms, self._kept = None, 0
         self._scored.clear()
         self._near.clear()
+
+    def _keep(self, size: int) -> None:
+        """Make room for so many slots of words of questions."""
+        if self._kept > _MOST_KEPT * len(self._lengths):
+            self._kept = 0
+            self._scored.clear()
+            self._near.clear()
+        self._kept += size
 
     def slots(self, term: str, np: Array | None = None) -> Sequence[int]:
         """Return the slots of the documents that have a term themselves; as an array with numpy."""
@@ -412,7 +425,7 @@ class TermIndex:
             name: The terms of an entity's name that already restricts the query. Every document of
                 that entity has them, so they do not count in coverage.
         """
-        wanted = content_words(words) or list(dict.fromkeys(words))
+        wanted = _content(tuple(words)) or list(dict.fromkeys(words))
         covered = [word for word in wanted if not any(term in name for term in word)]
         return QueryWords(wanted, covered or wanted)
 
@@ -517,6 +530,8 @@ class TermIndex:
                 if self._everywhere is not None:
                     holders = self._everywhere.holders.get(name, 0)
                 counts *= _idf(holders, size) * (_K1 + 1) / (counts + norms[slots])
+                if mask is None:
+                    self._keep(len(slots))
                 term = known[name] = Term(holders, slots, counts, own)
             found[name] = term
         return found
@@ -537,6 +552,8 @@ class TermIndex:
             last[slots] = order
             slots, shares = slots[is_last := last[slots] == order], shares[is_last]
             idf = _idf(self._holders(len(slots), word), size)
+            if mask is None:
+                self._keep(len(slots))
             found = known[word] = _Near(slots, shares, shares * idf / (1 + norms[slots]))
         return found
 
@@ -584,25 +601,17 @@ class TermIndex:
         self, np: Array, query: QueryWords, slots: Array, *, is_filtered: bool
     ) -> tuple[Array, Array]:
         """Return the result of `_by_letters`, by numpy."""
-        vocabulary, many = self._lists.vocabulary, len(query.wanted)
-        asked = [(gram, n) for n, word in enumerate(query.wanted) for gram in triples(word)]
-        rows = vocabulary.rows(gram for gram, _ in asked)
+        vocabulary = self._lists.vocabulary
         slots, own, starts = self._lists.own_numbers(np, slots)
-        if not (asked and len(slots)):
+        if not (len(vocabulary) and len(slots)):
             return slots, np.zeros(len(slots))
-        size, sizes = len(vocabulary), np.frombuffer(vocabulary.sizes, np.uint8)
+        sizes = np.frombuffer(vocabulary.sizes, np.uint8)
         row_of = np.zeros(len(sizes), np.intp)  # of the terms of these documents
         row_of[own] = np.arange(1, len(own) + 1)
-        counts = holders = np.array([*map(len, rows)])
-        if is_filtered:
-            holders = np.array([np.count_nonzero(row_of[row]) for row in rows])
-            size = np.count_nonzero(row_of * sizes)
-        row_of[vocabulary.functional] = 0
-        idf, of_word = np.log(1 + (size - holders + 0.5) / (holders + 0.5)), [n for _, n in asked]
-        at = row_of[np.concatenate(rows, dtype=np.intp, casting="unsafe")]  # one without has floats
-        at = at * many + np.repeat(of_word, counts)
-        near = _sums(np, at, idf.repeat(counts), many * (len(own) + 1)).reshape(-1, many)
-        near *= near / np.maximum(np.bincount(of_word, idf, many), 1e-9)
+        near = np.zeros((len(own) + 1, len(query.wanted)))
+        for n, word in enumerate(query.wanted):
+            numbers, weights = vocabulary.nearest(np, word, row_of if is_filtered else None)
+            near[row_of[numbers], n] = weights
         near[0] = 0
         scores = np.maximum.reduceat(near[row_of[own]], starts).sum(axis=1)
         lengths = np.add.reduceat(sizes[own], starts, dtype=np.intp)
@@ -660,6 +669,11 @@ class TermIndex:
 def _add(counts: dict[str, float], more: Mapping[str, float]) -> None:
     for term, counted in more.items():
         counts[term] = counts.get(term, 0.0) + counted
+
+
+@lru_cache(maxsize=512)
+def _content(words: tuple[Word, ...]) -> Sequence[Word]:
+    return tuple(content_words(words))
 
 
 def _sums(np: Array, slots: Array, weights: Array, width: int) -> Array:

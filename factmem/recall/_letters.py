@@ -29,6 +29,9 @@ _MOST = 10
 _LONGEST = 64
 """The longest term that is compared."""
 
+_MOST_WORDS = 512
+"""The words of questions whose nearest terms are kept, each some kilobytes."""
+
 _NEW = 1_000
 """So many new terms, and a tenth of the others, are kept in lists until the table is made again: 40
 ms for 30,000 terms."""
@@ -85,6 +88,8 @@ class Vocabulary:
         search."""
         self._similar: dict[Word, dict[str, float]] = {}
         """The similar terms of words, until a term is added or removed."""
+        self._nearest: dict[Word, tuple[Any, Any]] = {}
+        """The terms that have letters of words, until then."""
         self._rows: dict[str, Any] = {}
         """The numbers of the terms that have a group of letters, until then."""
 
@@ -132,6 +137,38 @@ class Vocabulary:
         best = nlargest(_MOST, (each for each in shares if each[0] >= LEAST))
         return {term: share for share, term in best}
 
+    def nearest(self, np: Array, word: Word, among: Array | None) -> tuple[Array, Array]:
+        """Return the terms with letters of a word, and how near they are to it, by numpy.
+
+        See `TermIndex`. `among` is not 0 for the only terms that affect the weight of letters.
+        """
+        self._follow()
+        found = self._nearest.get(word) if among is None else None
+        if found is None:
+            rows = self.rows(triples(word))
+            if not any(map(len, rows)):
+                return np.zeros(0, np.intp), np.zeros(0)
+            counts = holders = np.array([*map(len, rows)])
+            size = self._count
+            if among is not None:
+                holders = np.array(
+                    [np.count_nonzero(among[row]) if len(row) else 0 for row in rows]
+                )
+                size = np.count_nonzero(among * np.frombuffer(self.sizes, np.uint8))
+            idf = np.log(1 + (size - holders + 0.5) / (holders + 0.5))
+            numbers, at = np.unique(
+                np.concatenate(rows, dtype=np.intp, casting="unsafe"), return_inverse=True
+            )  # an empty row has floats
+            weights = np.bincount(at, idf.repeat(counts))
+            weights *= weights / float(idf.sum())
+            weights[np.isin(numbers, self.functional)] = 0
+            found = numbers, weights
+            if among is None:
+                if len(self._nearest) >= _MOST_WORDS:
+                    self._nearest.clear()
+                self._nearest[word] = found
+        return found
+
     def rows(self, asked: Iterable[str]) -> list[Any]:
         """Return the numbers of the terms that have each of some groups of letters."""
         self._follow()
@@ -157,6 +194,7 @@ class Vocabulary:
         if start == end and not self._gone:
             return
         self._similar.clear()
+        self._nearest.clear()
         self._rows.clear()
         for number, own in self._gone.items():
             self.sizes[number] = 0

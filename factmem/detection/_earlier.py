@@ -54,9 +54,13 @@ def fact_id(digest: str, source: FactSource, keyword: str, value: str, *, is_pas
     name of a conversation they are random: an equal message elsewhere is another one.
     """
     rank = f"{source.message or 0:08x}"[-8:] + ("0" if is_past else "1")
-    quote = FoldedText(source.quote or "").bare
-    rest = sha256(dumps([quote, keyword, value]).encode()).hexdigest()
-    return f"{rank}{digest}{rest if source.conversation else new_id()[::-1]}"[:32]
+    rest = _digest(source.quote, keyword, value) if source.conversation else new_id()[::-1]
+    return f"{rank}{digest}{rest}"[:32]
+
+
+def _digest(quote: str | None, keyword: str, value: str) -> str:
+    said = dumps([FoldedText(quote or "").bare, keyword, value])
+    return sha256(said.encode()).hexdigest()[:13]
 
 
 def is_same_message(fact: str, digest: str) -> bool:
@@ -125,7 +129,7 @@ class EarlierStatements:
             for entry in place_entries:
                 for fact in entry.get("facts", ()):
                     digest = fact["id"][_MESSAGE]
-                    if digest in wanted and _number(fact["id"]) >= first:
+                    if digest in wanted and fact["id"][_NUMBER] >= f"{first:08x}":
                         self._facts.setdefault((identity, digest), []).append(fact)
                 self._retracted.setdefault(identity, []).extend(entry.get("retract", ()))
 
@@ -146,6 +150,8 @@ class EarlierStatements:
             if not values or is_same_quote or value in values:
                 return fact  # without values it was purged: what it said is not known any more
         for fact in found:
+            if fact["id"][19:] == _digest(quote, fact["keyword"], value):
+                return fact  # also one that was purged, whatever its keyword is now
             for each in _values(fact):
                 other = Said(fact["keyword"], text_of(canonical(each)), _quote(fact))
                 if Said(keywords[0], value, quote or "").is_reworded(other):
@@ -165,13 +171,6 @@ class EarlierStatements:
             == (source.conversation, source.message)
             for each in self._retracted.get(identity, ())
         )
-
-
-def _number(fact: str) -> int:
-    try:
-        return int(fact[_NUMBER], 16)
-    except ValueError:  # of a program that makes its own ids
-        return -1
 
 
 def _quote(fact: StoredFact) -> str:

@@ -228,6 +228,19 @@ def test_values_in_other_words_are_one_statement(
     assert not one.is_reworded(elsewhere)
 
 
+async def test_what_was_purged_does_not_return_under_another_keyword() -> None:
+    """Its value is not known any more, but the id of the fact has a digest of it."""
+    first = item(quote="I moved to Busan", keyword="city", value="Busan")
+    second = {"facts": [{**first, "keyword": "residence"}]}
+    model = ScriptedChatModel({"facts": [first]}, second)
+    memory = memory_of(model=model, concepts=[CITY])
+    await memory.auto_detect_facts([user("I moved to Busan.")], conversation="c")
+    await memory.contents.forget(concept=CITY, purge=True)
+    await memory.auto_detect_facts([user("I moved to Busan.")], conversation="c")
+
+    assert await memory.current() == []
+
+
 MORE = [
     ("I like tea and cake", "likes", "tea", "cake"),
     ("I speak German and Thai", "languages", "German", "Thai"),

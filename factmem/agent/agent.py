@@ -78,7 +78,7 @@ class MemoryOptions(LoadAndLearnOptions, total=False):
     - `conversations`: as in `MemoryRuns`, under the run's `conversation`, which the model continues
       unless the run has `messages`.
     - `detection`: how facts are detected, also by strategies and the tool `remember`.
-    - `tools`: whether the model gets the tools of `AgentMemory.tools`, for the subjects of each run.
+    - `tools`: whether the model gets `AgentMemory.tools`, for the subjects of each run.
       False by default.
     - `auto_detect`, `learn`, `history_tokens`, `save`, `prefix`, `on_report`, `on_failure`: see
       `MemoryRuns`.

@@ -486,7 +486,7 @@ class AgentMemory:
         confirmed: bool = False,
         if_unchanged: Expected | EllipsisType | None = ...,
     ) -> AnyFact | None:
-        """Save the value of a concept, or a list of values for one with many. No call to a model.
+        """Save the value of a concept, or a list for one with many values. No call to a model.
 
         The fact is saved in the first place of the memory: for the first subject, in the narrowest
         scope. It replaces the value of a concept with one value, and adds to those of one with

@@ -106,7 +106,7 @@ class ConceptChanges:
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> ChangeReport:
-        """Store the facts of a keyword, or of several, with their history, as facts of one concept.
+        """Store the facts of one or more keywords, with history, as facts of one concept.
 
         Each place is changed in atomic steps that lose no value. To finish a call that was killed,
         that failed or that refused places, repeat it: a place without facts of the keywords is

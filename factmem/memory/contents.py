@@ -399,7 +399,7 @@ class MemoryContents(ConceptChanges):
         scopes: Iterable[ScopeChoice] | None = None,
         **conditions: Unpack[ForgetConditions[T]],
     ) -> Forgotten:
-        """Forget the current values that meet all conditions, and return their number; see `delete`.
+        """Forget the current values that meet all conditions; return their number. See `delete`.
 
         Without current ones, it forgets those of the concepts that have held before: then no
         question about another time finds them.

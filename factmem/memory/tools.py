@@ -214,7 +214,7 @@ class MemoryTool(DefinedTool):
     async def call(
         self, arguments: str | Mapping[str, object] | None = None, context: object = None
     ) -> str:
-        """Run the tool and return the text for the model: JSON, or a line that starts with `Error:`.
+        """Run the tool; return text for the model: JSON, or a line that starts with `Error:`.
 
         Arguments are parsed leniently: a string for a list, a number for a string and the reverse,
         JSON in a string or in a code fence, a bare string for the first argument. JSON that is cut

@@ -135,7 +135,7 @@ class LocalFileMemoryProvider(SqlStore):
         return f"LocalFileMemoryProvider({str(self._root)!r})"
 
     async def backup(self, folder: str | Path) -> str:
-        """Copy the store into a new folder while others use it, and return an anchor of the copy.
+        """Copy the store into a new folder while others use it; return an anchor of the copy.
 
         The copy is complete and durable when this returns; before that the folder does not exist.
         The copy of an encrypted store opens with the same keys. It keeps what is erased later.

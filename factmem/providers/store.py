@@ -448,7 +448,7 @@ class FactStore:
     async def amend_current(
         self, change: CurrentChange, subject: MemorySubject, scope: MemoryScope
     ) -> int:
-        """Append the entry that `change` computes from the current facts; `amend` without history.
+        """Append what `change` computes from the current facts; `amend` without history.
 
         A store keeps current facts in memory, so the cost does not grow with the history. No other
         write to the place happens in between.

@@ -113,7 +113,7 @@ class ContentsSync(Wraps[MemoryContents]):
         scopes: Iterable[ScopeChoice] | None = None,
         **conditions: Unpack[ForgetConditions[T]],
     ) -> Forgotten:
-        """Forget the current values that meet all conditions, and return their number; see `delete`."""
+        """Forget the current values that meet all conditions; return their number. See `delete`."""
         return self._portal.call(
             lambda: self._wrapped.forget(
                 purge=purge, subjects=subjects, scopes=scopes, **conditions
@@ -149,7 +149,7 @@ class ContentsSync(Wraps[MemoryContents]):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> ChangeReport:
-        """Store the facts of a keyword, or of several, with their history, as facts of one concept."""
+        """Store the facts of one or more keywords, with history, as facts of one concept."""
         return self._portal.call(
             self._wrapped.rename,
             keywords,

@@ -78,7 +78,7 @@ class ToolSync(Wraps[MemoryTool]):
     def call(
         self, arguments: str | Mapping[str, object] | None = None, context: object = None
     ) -> str:
-        """Run the tool and return the text for the model: JSON, or a line that starts with `Error:`."""
+        """Run the tool; return text for the model: JSON, or a line that starts with `Error:`."""
         return self._portal.call(self._wrapped.call, arguments, context)
 
     @property

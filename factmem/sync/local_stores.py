@@ -23,7 +23,7 @@ class LocalStoreSync(SqlStoreSync[LocalFileMemoryProvider]):
     """
 
     def backup(self, folder: str | Path) -> str:
-        """Copy the store into a new folder while others use it, and return an anchor of the copy."""
+        """Copy the store into a new folder while others use it; return an anchor of the copy."""
         return self._portal.call(self._wrapped.backup, folder)
 
     def restore(

@@ -233,7 +233,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         confirmed: bool = False,
         if_unchanged: Expected | EllipsisType | None = ...,
     ) -> AnyFact | None:
-        """Save the value of a concept, or a list of values for one with many. No call to a model."""
+        """Save the value of a concept, or a list for one with many values. No call to a model."""
         any_call: Any = self._wrapped.save
         result: AnyFact | None = self._portal.call(
             any_call, concept, value, confirmed=confirmed, if_unchanged=if_unchanged

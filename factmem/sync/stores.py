@@ -198,7 +198,7 @@ class StoreSync(WrapsContext[S]):
     def amend_current(
         self, change: CurrentChange, subject: MemorySubject, scope: MemoryScope
     ) -> int:
-        """Append the entry that `change` computes from the current facts; `amend` without history."""
+        """Append what `change` computes from the current facts; `amend` without history."""
         return self._portal.call(self._wrapped.amend_current, change, subject, scope)
 
     def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int:

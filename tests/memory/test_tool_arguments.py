@@ -30,7 +30,8 @@ async def test_a_mapping_is_checked_as_a_string_is(memory: AgentMemory) -> None:
     forget = tool(memory, "forget")
 
     for wrong in (
-        {"value": "ko"}, {"entity": "bob"}, {"values": ["ko"], "older_than": "2020"}, {"values": {1}},
+        {"value": "ko"}, {"entity": "bob"}, {"values": ["ko"], "older_than": "2020"},
+        {"values": {1}},
     ):  # fmt: skip
         told = await forget.call({"concept": "languages", **wrong})
         assert told.startswith("Error: nothing was done.")

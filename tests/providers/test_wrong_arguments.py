@@ -141,15 +141,18 @@ CALLS: dict[str, tuple[Callable[[Any], Awaitable[object]], type[Exception], str]
         lambda s: s.save_many([theme("dark"), "dark"], USER, AGENT), TypeError, FACT,
     ),
     "one fact": (
-        lambda s: s.save_many(theme("dark"), USER, AGENT), TypeError, "must be a list, not one fact",
+        lambda s: s.save_many(theme("dark"), USER, AGENT),
+        TypeError, "must be a list, not one fact",
     ),
     "no facts": (lambda s: s.save_many(None, USER, AGENT), TypeError, "facts must be a list"),
     "a value without JSON": (
-        lambda s: s.save(SingleFact(ANYTHING, {1}), USER, AGENT), ValueError, "'any' cannot be stored",
+        lambda s: s.save(SingleFact(ANYTHING, {1}), USER, AGENT),
+        ValueError, "'any' cannot be stored",
     ),
     "a keyword": (lambda s: s.load("ide-theme", USER, AGENT), TypeError, CONCEPT),
     "a keyword among concepts": (
-        lambda s: s.load_all(USER, AGENT, concepts=["dark"]), TypeError, "list of Concept, not of str",
+        lambda s: s.load_all(USER, AGENT, concepts=["dark"]),
+        TypeError, "list of Concept, not of str",
     ),
     "one concept": (
         lambda s: s.load_all(USER, AGENT, concepts=THEME), TypeError, r"concepts=\[concept\]",

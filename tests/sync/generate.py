@@ -2,9 +2,9 @@
 
     python -m tests.sync.generate
 
-A twin has every public method of its class, with the signature, the types and the first paragraph of
-the docstring, as source text: type checkers and editors read it like code that was
-written by hand. A test compares the files with what this script makes.
+A twin has every public method of its class, with the signature, the types and the first paragraph
+of the docstring, as source text: type checkers and editors read it like code that was written by
+hand. A test compares the files with what this script makes.
 """
 
 import ast

@@ -59,8 +59,7 @@ def fact_id(digest: str, source: FactSource, keyword: str, value: str, *, is_pas
 
 
 def _digest(quote: str | None, keyword: str, value: str) -> str:
-    said = dumps([FoldedText(quote or "").bare, keyword, value])
-    return sha256(said.encode()).hexdigest()[:13]
+    return sha256(dumps([FoldedText(quote or "").bare, keyword, value]).encode()).hexdigest()[:13]
 
 
 def is_same_message(fact: str, digest: str) -> bool:

@@ -190,12 +190,11 @@ def _settled(topic: list[Candidate], current: CurrentValues) -> list[Candidate]:
     if topic[0].is_declared:
         return topic
     fact_type = _settled_type(topic, current)
-    settled: list[Candidate] = []
-    for each in topic:
+    for place, each in enumerate(topic):
         old = each.concept
         concept = Concept(old.keyword, old.description, fact_type, value_type=old.value_type)
-        settled.append(replace(each, concept=concept) if old.fact_type != fact_type else each)
-    return settled
+        topic[place] = replace(each, concept=concept) if old.fact_type != fact_type else each
+    return topic
 
 
 def _settled_type(topic: Sequence[Candidate], current: CurrentValues) -> FactType:

@@ -3,6 +3,7 @@
 # ruff: noqa: ASYNC240 - the tests arrange the disk themselves
 
 import logging
+import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from factmem.errors import DecryptionError, StorageError
 from factmem.models.places import Place
 from factmem.providers._sql.session import Session
 from factmem.providers._sql.stores import Opening, StoreRow
+from factmem.providers._sqlite import session
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.storages import EncryptedStorage, Storage
+from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 from factmem.testing._facts import AGENT, THEME, theme
 from tests.providers.local_stores import ALICE, run
 
@@ -148,3 +150,26 @@ async def test_one_line_tells_which_store_was_opened(
 
 def _sealed() -> EncryptedStorage:
     return EncryptedStorage(Aes256GCMEncryptor(Key.generate()))
+
+
+async def test_a_new_database_is_whole(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If its log could not be emptied, only the first page of it got its name, without the log."""
+    create, others = session.create, list[sqlite3.Connection]()
+
+    def held(db: sqlite3.Connection, *path: Path) -> None:
+        (made,) = root.glob(".facts-*[0-9]")
+        others.append(sqlite3.connect(made, check_same_thread=False))
+        others[0].execute("BEGIN")
+        others[0].execute("SELECT * FROM sqlite_master").fetchall()
+        create(db, *path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "create", held)
+        async with LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=0.1)) as store:
+            with pytest.raises(StorageError, match="try again"):
+                await store.save(theme("dark"), ALICE, AGENT)
+    others[0].close()
+
+    async with LocalFileMemoryProvider(root) as store:
+        await store.save(theme("dark"), ALICE, AGENT)
+        await store.verify()

@@ -275,6 +275,10 @@ class DatabaseFiles:
                 db.execute("PRAGMA auto_vacuum = incremental")
                 _set_wal(db)
                 schema.create(db)
+                # `close` would do this too, and ignore a failing disk: the log has another name.
+                ((busy, _, _),) = db.execute("PRAGMA wal_checkpoint(truncate)")
+                if busy:
+                    raise StorageError("The new database could not be written: try again")
             try:
                 os.link(made, self.path)
             except FileExistsError:

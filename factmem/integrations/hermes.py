@@ -104,8 +104,6 @@ class HermesMemory(MemoryProvider):
 
     def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:
         """Run a tool, and return its answer as JSON."""
-        calls = {each.name: each.call for each in self.runs.tools()}
-        answer = f"Error: unknown tool; the tools are {', '.join(calls)}"
-        if tool_name in calls:
-            answer = SHARED_PORTAL.call(calls[tool_name], args, self._session)
+        (tool,) = (each for each in self.runs.tools() if each.name == tool_name)
+        answer = SHARED_PORTAL.call(tool.call, args, self._session)
         return json.dumps({"error": answer}) if answer.startswith("Error:") else answer

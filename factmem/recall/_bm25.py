@@ -566,6 +566,8 @@ class TermIndex:
         both have, times the share of these groups in the word. The least sum is taken from all, and
         then the best one is `LETTERS`.
         """
+        if not slots:
+            return
         asked = [triples(word) for word in query.wanted]
         grams_of = list(set[str]().union(*asked))
         terms: dict[int, list[str]] = {}

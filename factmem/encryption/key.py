@@ -87,7 +87,8 @@ class Key:
             secret = base64.b64decode(data.strip().translate(_URL_SAFE), validate=True)
         except binascii.Error:
             raise ValueError(
-                f"The key is not base64: expected {_AS_WRITTEN}, and no passphrase"
+                f"The key is not base64: expected {_AS_WRITTEN}. A passphrase is given by "
+                "from_passphrase or --passphrase"
             ) from None
         if len(secret) != KEY_BYTES:
             raise ValueError(

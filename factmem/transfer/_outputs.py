@@ -53,9 +53,9 @@ class Output:
     """A file to write: at its path the whole content appears when it is published, or nothing.
 
     A link is followed, and the file that it names is replaced. A pipe, a device or a file that this
-    process has open is written to. A new file is unnamed, or has a hidden name, until then. An unnamed file leaves nothing behind
-    when the process is killed. Where the system does not support these, it is locked while it is
-    written, so that the next one can distinguish it from a leftover.
+    process has open is written to. A new file is unnamed, or has a hidden name, until then. An
+    unnamed file leaves nothing behind when the process is killed. Where the system does not support
+    these, it is locked while it is written, so that the next one can distinguish it from a leftover.
     """
 
     def __init__(self, path: str) -> None:
@@ -63,8 +63,9 @@ class Output:
             raise IsADirectoryError(EISDIR, "The output must be a file, and this is a folder", path)
         self._is_draft = not is_special(path)
         if not self._is_draft:
-            opened = _descriptor(path)  # `>> log` continues where it is
-            self.file: BinaryIO = open(path if opened is None else os.dup(opened), "wb")  # noqa: SIM115 - `discard` closes it
+            opened = _descriptor(path)
+            given = path if opened is None else os.dup(opened)  # `>> log` continues where it is
+            self.file: BinaryIO = open(given, "wb")  # noqa: SIM115 - `discard` closes it
             return
         path = os.path.realpath(path)
         self._path = path

@@ -3,7 +3,7 @@
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import anyio
 import typer
@@ -60,11 +60,19 @@ async def sync(
     key = _key(own / "key", None if phrase is None else key_of_phrase(phrase))
     if new:
         sys.stderr.write(f"The phrase for your other devices, shown only now:\n\n  {phrase}\n\n")
-    options: dict[str, Any] = {"state": own, "conversations": conversations, "dry_run": dry_run}
-    options["places"] = [await find_place(store, each) for each in place] if place else None
+    places = [await find_place(store, each) for each in place] if place else None
     while True:
         with progress_bar("Receiving") as update:
-            report = await sync_devices(store, folder, key=key, progress=update, **options)
+            report = await sync_devices(
+                store,
+                folder,
+                key=key,
+                state=own,
+                places=places,
+                conversations=conversations,
+                dry_run=dry_run,
+                progress=update,
+            )
         answer = _answer(report, is_dry=dry_run)
         if watch is None:
             return answer

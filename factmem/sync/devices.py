@@ -26,6 +26,14 @@ def sync_devices(
     portal: Portal = SHARED_PORTAL,
 ) -> devices.SyncReport:
     """Exchange facts with the other devices that use a folder; see `transfer.sync_devices`."""
-    options: Any = {"conversations": conversations, "dry_run": dry_run, "progress": progress}
-    shared: Any = {"key": key, "state": state, "places": places}
-    return portal.call(devices.sync_devices, store.wrapped, folder, **shared, **options)
+    return portal.call(
+        devices.sync_devices,
+        store.wrapped,
+        folder,
+        key=key,
+        state=state,
+        places=places,
+        conversations=conversations,
+        dry_run=dry_run,
+        progress=progress,
+    )

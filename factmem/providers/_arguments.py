@@ -46,7 +46,6 @@ def stored_facts(facts: Iterable[AnyFact]) -> list[StoredFact]:
 
 
 def statements(facts: Iterable[AnyFact]) -> list[StoredFact]:
-    """Convert facts to statements in an entry. Raises as `stored_facts` does."""
     stated = stored_facts(facts)
     for each in stated:
         each["stated"] = True
@@ -54,7 +53,7 @@ def statements(facts: Iterable[AnyFact]) -> list[StoredFact]:
 
 
 def retracted_values(retracted: RetractedFact) -> list[RetractedValue]:
-    """Convert a retraction to its form in an entry: one for each keyword of its concept."""
+    """Return a retraction as an entry has it: one for each keyword of its concept."""
     expect(retracted, RetractedFact, "retracted", "RetractedFact(concept, value, said_at)")
     concept = checked_concept(retracted.concept)
     value = concept.codec.check(retracted.value, concept.keyword)
@@ -70,7 +69,6 @@ def retracted_values(retracted: RetractedFact) -> list[RetractedValue]:
 
 
 def check_purge(purge: Purge) -> None:
-    """Raise unless `purge` is True, False or "quotes"."""
     if not isinstance(purge, bool) and expect(purge, str, "purge", "purge=True") != "quotes":
         raise InputValueError("purge must be True, False or 'quotes': forget(..., purge='quotes')")
 

@@ -239,11 +239,6 @@ class StoreClock:
         self._latest = ""
 
     def now(self, recorded_at: str = "") -> str:
-        """Return the time for reading a place whose last entry was recorded at `recorded_at`.
-
-        Raises:
-            ValueError: The clock returned a naive datetime.
-        """
         read = self.recording()
         with self._lock:
             self._latest = max(read, self._latest)
@@ -263,10 +258,7 @@ class StoreClock:
 
 
 class ServerClock:
-    """The clock of the database server, so that hosts whose clocks differ agree.
-
-    It is this host's clock, shifted by the difference that the newest connection found.
-    """
+    """This host's clock, shifted to the time of the database server, so that all hosts agree."""
 
     def __init__(self) -> None:
         self._offset = timedelta(0)
@@ -275,7 +267,6 @@ class ServerClock:
         return datetime.now(UTC) + self._offset
 
     def set(self, microseconds: int) -> None:
-        """Set the clock to the server's time, in microseconds since 1970."""
         server = _EPOCH + timedelta(microseconds=microseconds)
         self._offset = server - datetime.now(UTC)
 

@@ -19,9 +19,7 @@ def phrase_of(description: str) -> str:
 def described(facts: Iterable[AnyFact], phrase: str) -> list[AnyFact]:
     """Return the facts, with plain JSON values, that match a folded phrase.
 
-    A fact matches if its description contains the phrase, or if each of the words is in its
-    keyword, description or values. Words also match parts of longer words, because Chinese and
-    Korean text does not have spaces between all words.
+    Words also match parts of longer ones, as Chinese and Korean do not separate all words.
     """
     words = phrase.split()
     return [

@@ -17,12 +17,7 @@ from factmem.providers.results import ErasureReceipt, Purge
 
 
 class Forgetting:
-    """One call of `forget`; its functions may be called again if a transaction is repeated.
-
-    Args:
-        condition_at: Returns what is forgotten, at the time of the change.
-        purge: Whether the values are removed from the history, too.
-    """
+    """One call of `forget`; its functions may be called again if a transaction is repeated."""
 
     def __init__(self, condition_at: Callable[[str], Condition], purge: Purge) -> None:
         check_purge(purge)

@@ -19,15 +19,13 @@ from factmem.providers.store import FactStore, fact_store
 
 
 def as_store(provider: AgentMemoryProvider) -> FactStore:
-    """Return a provider that is a `FactStore`, and any other one wrapped in `FourMethods`."""
     return provider if isinstance(provider, FactStore) else FourMethods(provider)
 
 
 class FourMethods(FactStore):
     """A provider with four methods as a store. What these cannot do raises `TypeError`.
 
-    It can learn: facts are saved one by one, and retractions have no effect.
-    Closing the store does not close the provider.
+    Facts are learnt one by one, without retractions. Closing the store does not close it.
     """
 
     def __init__(self, provider: AgentMemoryProvider) -> None:

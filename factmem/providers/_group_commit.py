@@ -39,10 +39,7 @@ _IDLE = 10.0
 
 
 class EventLoop:
-    """An event loop, and how other threads wake its tasks.
-
-    It does not keep the loop alive: a store outlives the loops that use it.
-    """
+    """An event loop, which a store outlives, and how other threads wake its tasks."""
 
     __slots__ = ("__weakref__", "_loop", "has_futures", "is_gathering")
 
@@ -193,7 +190,6 @@ class GroupCommit(Generic[W]):
             raise copy.copy(pending.error) from pending.error.__cause__
 
     async def close(self) -> None:
-        """Commit what is queued, and end the thread."""
         with CancelScope(shield=True):
             await self._workers.run(self._close)
 
@@ -209,10 +205,7 @@ class GroupCommit(Generic[W]):
         self._bell.release()
 
     async def _gather(self, loop: EventLoop) -> None:
-        """Ring when all tasks that are ready now have queued their saves.
-
-        It then share a write.
-        """
+        """Ring when all tasks that are ready now have queued their saves: these share a write."""
         loop.is_gathering = True
         if loop.has_futures:
             loop.call_soon(self._ring, loop)

@@ -26,8 +26,6 @@ def memory_places(clock: StoreClock) -> StoredPlaces:
 
 
 class MemoryDatabase:
-    """A database in memory, which is created by the first write."""
-
     has_checksums = True
     has_one_store = True
     version = schema.VERSION
@@ -40,7 +38,6 @@ class MemoryDatabase:
         self.db: sqlite3.Connection | None = None
 
     def where(self, session: Session) -> str:
-        """See `Database.where`: nowhere."""
         return ""
 
     def check_mark(self, mark: bytes) -> None:
@@ -68,24 +65,19 @@ class MemoryDatabase:
     apart = write = forget = write_soon = read
 
     def is_current(self, view: View, key: Callable[[], bytes | None]) -> bool:
-        """See `Database.is_current`.
-
-        Each call is a checkpoint, so that a loop of loads lets others run.
-        """
+        """See `Database.is_current`: each call is a checkpoint, so loops of loads let others run."""
         return False
 
     def has_extents(self, key: bytes, known: dict[bytes, tuple[int, ...]]) -> bool:
         return False
 
     def finish_erasure(self) -> bool:
-        """See `Database.finish_erasure`: there are no copies."""
         return False
 
     def rest(self, is_wanted: Callable[[], bool]) -> None:
         """See `Database.rest`: nothing waits."""
 
     def start_afresh(self) -> None:
-        """See `Database.start_afresh`: a child has its own memory."""
         self._lock = threading.RLock()
 
     def close(self) -> None:

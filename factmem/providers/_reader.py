@@ -28,10 +28,7 @@ MANY = 500
 
 
 class FactReader:
-    """Reads the current facts of many places concurrently.
-
-    If one read fails, the others are cancelled and its exception is raised.
-    """
+    """Reads many places concurrently; the first failure cancels the other reads and is raised."""
 
     def __init__(
         self, provider: AgentMemoryProvider, concepts: Iterable[Concept[Any, Any]] = ()
@@ -42,7 +39,6 @@ class FactReader:
 
     @property
     def concepts(self) -> Mapping[str, Concept[Any, Any]]:
-        """The concepts whose value types are known, by keyword."""
         return self._concepts
 
     async def concept(self, concept: Concept[Any, L], places: Sequence[Place]) -> Resolution[L]:
@@ -56,10 +52,7 @@ class FactReader:
     async def everything(
         self, places: Sequence[Place], concepts: Iterable[Concept[Any, Any]] = ()
     ) -> Resolution[AnyFact]:
-        """Return the facts of every concept, resolved over the places.
-
-        `concepts` are used in addition to the concepts of the reader.
-        """
+        """Return the facts of every concept, resolved over the places; typed as in `found`."""
         placed, unreadable = await self.found(places, concepts)
         if len(placed) > MANY:
             return await self._workers.run(lambda: resolve(placed, unreadable))
@@ -86,10 +79,7 @@ class FactReader:
         return [placed for found in await each_of(read, places) for placed in found]
 
     async def changes(self, place: Place, since: str) -> PlaceChanges | None:
-        """Return the changes in a place since a version; None if they are unknown.
-
-        None also if a changed value does not fit its type. `found` then reports its concept.
-        """
+        """Return the changes in a place since a version; None if unknown, or with a misfit."""
         try:
             return await self._store.changes(
                 place.subject, place.scope, since=since, concepts=self._concepts.values()

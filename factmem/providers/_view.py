@@ -81,8 +81,6 @@ def view_of(
 
 
 class _Rule(NamedTuple):
-    """How a view restricts one method."""
-
     operation: MemoryOperation | None = None
     """What its event is called; None reports nothing."""
     writes: bool = False
@@ -316,10 +314,7 @@ class StoreView(_View, FactStore):
         return inside if len(listings) == 1 else in_order(inside)
 
     async def _places_of_entities(self, wanted: Boundary) -> list[PlaceInfo]:
-        """Return the places inside, for a subject that stands for many entities.
-
-        A store finds their names by an index, such as those of a tenant, and reads no others.
-        """
+        """Return the places inside, for a subject that stands for many entities: listed by index."""
         subjects, scopes = wanted.listed()
         listed = await self._store.list_places(subjects=subjects, scopes=scopes)
         found: list[PlaceInfo] = []
@@ -345,7 +340,6 @@ class StoreView(_View, FactStore):
         await self._store.define(concepts)
 
     async def begin(self, operation: str) -> datetime:
-        """Return when an operation over the whole store was begun."""
         self._check_open()
         return await self._store.begin(operation)
 
@@ -357,7 +351,6 @@ class StoreView(_View, FactStore):
         after: Place | None = None,
         limit: int | None = None,
     ) -> list[Place]:
-        """Return a page of the places inside the boundary."""
         async with self._events.operation(MemoryOperation.LIST) as operation:
             self._check_open()
             found = await self._listed(subjects, scopes, after, limit)

@@ -106,7 +106,6 @@ class _Followed:
         self.start_again()
 
     def start_again(self) -> None:
-        """Read the place from its first line."""
         self.position, self._at = None, ""
         self._reader = ChangeReader(self._place, self._concepts)
 

@@ -247,7 +247,6 @@ class LocalFileMemoryProvider(SqlStore):
 
 
 def _folder_of(root: str | os.PathLike[str]) -> Path:
-    """Return the folder that `root` names, without looking at the disk."""
     try:
         path = os.fspath(root)
     except TypeError:

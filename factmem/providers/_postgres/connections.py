@@ -46,12 +46,7 @@ _UTF8 = {"client_encoding": "UTF8"}
 
 
 def connect(dsn: str, seconds: float) -> Any:
-    """Return a new connection to the host of a DSN that accepts writes.
-
-    Args:
-        dsn: A libpq connection string.
-        seconds: How long that may take with all of its hosts.
-    """
+    """Return a connection to the host of a DSN that accepts writes, within so many seconds."""
     psycopg = driver()
     given = psycopg.conninfo.conninfo_to_dict(dsn)
     options = {
@@ -88,7 +83,6 @@ def _most_seconds(given: Mapping[str, Any]) -> float:
 
 
 def _addresses(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Give the parameters of each address to try, in their order."""
     hosts = [address for host in _hosts(given) for address in _resolved(host)]
     if given.get("load_balance_hosts") == "random":
         random.shuffle(hosts)
@@ -164,15 +158,10 @@ _LONGEST_PAUSE = 1.0
 
 
 class Connections:
-    """A pool without threads of its own; the threads of `psycopg_pool` would not survive a fork.
+    """A pool without threads of its own; those of `psycopg_pool` would not survive a fork.
 
-    Every method blocks; all are thread-safe.
-
-    Args:
-        source: A libpq connection string, or the application's pool.
-        most: The largest number of open connections. Further calls wait.
-        seconds: The longest time of a call, with repetitions and the wait for a connection.
-        prepare: Called with each new connection.
+    Every method blocks; all are thread-safe. A call ends after `seconds`, with repetitions and the
+    wait for one of at most `most` connections. `prepare` is called with each new connection.
     """
 
     def __init__(
@@ -190,7 +179,6 @@ class Connections:
         self.start_afresh()
 
     def start_afresh(self) -> None:
-        """Forget all connections; in a forked child they belong to the parent."""
         # A new one, as the threads that hold the old one do not exist in a forked child.
         self._free = threading.Semaphore(self._most)
         self._idle: list[PostgresSession] = []
@@ -209,16 +197,8 @@ class Connections:
     def run(self, work: Callable[[PostgresSession, int], R], *, is_read: bool = False) -> R:
         """Do work on a connection; repeat it on another one after some failures.
 
-        Args:
-            work: Gets the number of earlier attempts that may have committed: it must check whether
-                they did.
-            is_read: Whether it writes nothing, so that its outcome is never unknown.
-
-        Raises:
-            StoreBusyError: No connection, or no lock, was free in time. Nothing was written.
-            UnknownOutcomeError: A commit was sent, and no answer came in time.
-            UnreachableError: The server could not be reached in time.
-            StorageError: The server refused.
+        `work` gets the number of earlier attempts that may have committed, and must check whether
+        they did. With `is_read` it writes nothing, so that its outcome is never unknown.
         """
         deadline = time.monotonic() + self._seconds
         attempt = unknown = 0
@@ -296,8 +276,6 @@ class Connections:
 
 
 class _Failed(NamedTuple):
-    """An attempt that failed."""
-
     failure: Failure
     error: Exception
     is_unknown: bool = False

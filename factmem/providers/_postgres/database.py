@@ -76,7 +76,6 @@ class PostgresDatabase:
         """See `Database.rest`: nothing waits."""
 
     def finish_erasure(self) -> bool:
-        """See `Database.finish_erasure`: the server's log and standbys have copies."""
         return True
 
     # Tables
@@ -95,7 +94,6 @@ class PostgresDatabase:
         return version > 0
 
     def make(self, session: CoreSession) -> None:
-        """See `Database.make`; as the role that logged in."""
         own = _own(session)
         if self.role is not None:
             own.configure({"role": "none"})
@@ -104,7 +102,6 @@ class PostgresDatabase:
             own.configure({"role": self.role})
 
     def migrate(self) -> None:
-        """Create the tables, or bring them to the latest version."""
         self.as_owner(lambda session, _: schema.migrate(session, self.role))
 
     # Connections
@@ -116,7 +113,6 @@ class PostgresDatabase:
             session.configure({"role": self.role})
 
     def _prepare_owner(self, session: PostgresSession) -> None:
-        """Configure a new connection that takes no role."""
         settings = {
             "factmem.name": self._name,
             "factmem.store": str(self._number),

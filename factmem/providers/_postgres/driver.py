@@ -21,13 +21,9 @@ from factmem.providers._sql.session import Row
 class Pool(Protocol):
     """A pool of psycopg connections that the application owns, such as `psycopg_pool`'s."""
 
-    def getconn(self, timeout: float | None = None) -> Any:
-        """Return a connection."""
-        ...
+    def getconn(self, timeout: float | None = None) -> Any: ...
 
-    def putconn(self, conn: Any) -> None:
-        """Take a connection back, also a broken one."""
-        ...
+    def putconn(self, conn: Any) -> None: ...
 
 
 class Failure(Enum):
@@ -52,7 +48,6 @@ class DeadlineExceeded(Exception):  # noqa: N818 - caught inside this folder onl
 
 
 def driver() -> ModuleType:
-    """Return psycopg."""
     try:
         import psycopg
     except ImportError:
@@ -91,11 +86,7 @@ def checked_dsn(dsn: str) -> str:
 
 
 class Session:
-    """A connection that one thread uses until a deadline.
-
-    Args:
-        connection: A psycopg connection without an open transaction.
-    """
+    """A connection that one thread uses until a deadline."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -149,10 +140,7 @@ class Session:
     ) -> list[Row]:
         """Run a statement and return its rows; outside a transaction it is one by itself.
 
-        Args:
-            query: The statement.
-            parameters: Its arguments.
-            prepare: Whether the server may keep it, and one plan of it for any arguments.
+        With `prepare` the server may keep it, and one plan of it for any arguments.
         """
         if self._is_in_transaction:
             return self._rows(query, parameters, prepare=prepare)
@@ -178,7 +166,6 @@ class Session:
 
     @contextmanager
     def transaction(self) -> Generator[None]:
-        """Commit what the block does, or roll all of it back."""
         with self._connection.transaction():
             self._is_in_transaction = True
             try:
@@ -197,10 +184,7 @@ class Session:
             yield
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Set parameters of the connection; outside a transaction.
-
-        Where the connection is shared, each transaction sets them again for itself.
-        """
+        """Set parameters of the connection; where it is shared, each transaction does so again."""
         if self.is_shared:
             self._local_settings.update(settings)
         else:
@@ -257,8 +241,7 @@ _Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
 def ready_events(number: int, wanted: int, deadline: float) -> int:
     """Wait for a socket until a deadline; return `selectors` events, 0 if the deadline passed.
 
-    psycopg's `Wait` and `Ready` have the same numbers. An error of the operating system, such as
-    too many open files, is one of the connection.
+    psycopg's `Wait` and `Ready` have the same numbers.
     """
     seconds = None if deadline == inf else max(0.0, deadline - time.monotonic())
     try:

@@ -184,7 +184,6 @@ _NO_HALFVEC = ("42704",)
 
 
 def found_version(session: Session) -> int:
-    """Return the version of the tables; 0 if there are none."""
     try:
         rows = session.rows("SELECT version FROM factmem.format")
     except Exception as exc:
@@ -227,12 +226,7 @@ def check_objects(session: Session) -> None:
 
 
 def migrate(session: Session, role: str | None = None) -> None:
-    """Create the tables if they do not exist, atomically and once for concurrent callers.
-
-    Args:
-        session: A connection outside a transaction, as a role that may create a schema.
-        role: A role to grant what the application needs.
-    """
+    """Create the tables, atomically and once for concurrent callers; grant a role their use."""
     for attempt in range(10):
         try:
             with session.transaction():
@@ -303,5 +297,4 @@ def extension_schema(session: Session) -> str | None:
 
 
 def quoted(name: str) -> str:
-    """Return a name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'

@@ -110,8 +110,6 @@ _READ_MARKS = "SELECT number, mark FROM factmem.entries WHERE place = %s"
 
 
 class PostgresSession(Session):
-    """A connection, as the core of the stores uses it."""
-
     most_lines, most_bytes = 20_000, 1 << 62
     """A few megabytes."""
     appends_at_once = True
@@ -206,15 +204,12 @@ def _topic_columns(topics: Sequence[tuple[bytes, int, int]]) -> list[object]:
 
 
 def numbers(values: Iterable[int]) -> str:
-    """Return integers as the text of an array."""
     return "{" + ",".join(map(str, values)) + "}"
 
 
 def keys(values: Iterable[str]) -> str:
-    """Return keys in hex as the text of an array."""
     return "{" + ",".join(values) + "}"
 
 
 def byte_strings(values: Iterable[bytes | None]) -> str:
-    """Return bytes as the text of an array."""
     return "{" + ",".join("NULL" if v is None else f'"\\\\x{v.hex()}"' for v in values) + "}"

@@ -145,10 +145,7 @@ def written_vector(vector: Iterable[float]) -> str:
 
 
 class VectorSpaces:
-    """The vectors of searched places. All methods block and are thread-safe.
-
-    A space has its own index from `search_from` vectors on.
-    """
+    """The vectors of searched places, thread-safe. An index of its own begins at `search_from`."""
 
     def __init__(self, places: StoredPlaces, server: PostgresDatabase, search_from: int) -> None:
         self._places, self._server = places, server
@@ -228,8 +225,6 @@ class VectorSpaces:
         return Space(*found[0])
 
     def add(self, identity: Identity, vectors: TextVectors, model: str, dimensions: int) -> None:
-        """Store vectors by the digests of their texts."""
-
         def write(session: PostgresSession, _: int) -> None:
             reader, extension = self._places.reading(session), self.extension(session)
             if reader is None or extension is None:
@@ -302,7 +297,6 @@ def drop_vectors(session: PostgresSession, key: bytes, search: int, texts: Itera
 
 
 def erase_vectors(session: PostgresSession, key: bytes) -> None:
-    """Delete all vectors of a place."""
     if session.rows(_HAS_VECTORS):
         session.rows(_ERASE[0], [key])
     session.rows(_ERASE[1], [key])

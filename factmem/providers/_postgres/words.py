@@ -99,11 +99,9 @@ class TsWords:
         self._is_guarded: bool | None = None
 
     def holding(self, session: Session, search: int) -> str:
-        """See `WordIndex.holding`.
+        """See `WordIndex.holding`; row level security excludes the index, as `@@` is not leakproof.
 
-        Under row level security the index of words cannot be used, as `@@` is not leakproof.
-        Otherwise nothing but the index of words must be, which the planner does not know of a new
-        place.
+        Otherwise nothing else must be used, which the planner does not know of a new place.
         """
         if self._is_guarded is None:
             self._is_guarded = bool(session.rows(_IS_GUARDED)[0][0])
@@ -234,7 +232,6 @@ class PlaceVectors:
 
 
 def _words(search: int, terms: Iterable[str]) -> str:
-    """Return words as the text of a tsvector."""
     words = " ".join(f"'{search}:{term}'" for term in dict.fromkeys(terms))
     return words if len(words) <= _LARGEST else words[:_LARGEST].rpartition(" ")[0]
 

@@ -29,8 +29,6 @@ _MOST_LISTED = 1000
 
 
 class _End(NamedTuple):
-    """How far a place had come."""
-
     made: int
     snapshot: int
     last: int
@@ -39,8 +37,6 @@ class _End(NamedTuple):
 
 
 class Anchors:
-    """Takes and verifies the anchors of one store. Every method blocks."""
-
     def __init__(self, places: StoredPlaces) -> None:
         self._places = places
 
@@ -50,10 +46,9 @@ class Anchors:
         return self._places.run_apart(lambda session, _: self.listed(session, taken, progress))
 
     def counted(self) -> int:
-        """Count an anchor in the row of an encrypted store, and return how many there are.
+        """Count an anchor in the row of a sealed store: places that are made later know of it.
 
-        It is committed before places are listed: those that are created from now on know of it. A
-        plain store counts none, so it may be read-only.
+        It is committed before places are listed. A plain store counts none, so it may be read-only.
         """
         if self._places.opening.encryption is None:
             return 0
@@ -149,12 +144,7 @@ def _rows(session: Session, store: int) -> Iterator[Row]:
 
 
 def check_erased(session: Session, reader: PlaceReader) -> None:
-    """Raise unless the rows about erased places verify, and none of these is still there.
-
-    Raises:
-        TamperedError: A row was inserted or changed: backups would leave out a place.
-        CorruptJournalError: The same, in a store that is not encrypted.
-    """
+    """Raise unless the rows about erased places verify, and none of these is still there."""
     place, made, rows = b"", 0, []
     while rows := session.rows(sql.LIST_ERASED, [reader.store.number, place, made, _MOST_LISTED]):
         for *row, is_there in rows:

@@ -58,7 +58,6 @@ _TITLE_LINES = 4
 def changes_since(
     session: Session, reader: PlaceReader | None, since: Mapping[Identity, object]
 ) -> dict[Identity, TurnChanges]:
-    """Return what changed in the conversations of places; see `ConversationStore.changes`."""
     keys = {} if reader is None else {reader.key(place): place for place in since}
     rows: dict[Identity, list[Row]] = {place: [] for place in since}
     named = iter(keys)
@@ -108,9 +107,9 @@ def read_turns(
     *,
     after: int | None = None,
 ) -> list[Turn]:
-    """Return the last messages; each line is verified with the one before it.
+    """Return the last messages, each verified with the one before it, or those from `after` on.
 
-    `after` is the first number to read, if no message of the conversation was removed.
+    `after` is a number since which no message of the conversation was removed.
     """
     key = reader.key(identity)
     # Messages are counted from 0, their lines from 1.
@@ -187,8 +186,6 @@ _RESTLESS = 10
 
 
 class StoredConversations:
-    """The conversations and the learning queue of one store. Thread-safe."""
-
     def __init__(self, places: StoredPlaces) -> None:
         self._places = places
         self._now = places.clock.recording
@@ -254,7 +251,6 @@ class StoredConversations:
         return self._places.run(lambda session, _: changes_since(session, read(session), since))
 
     def is_unchanged(self, place: Identity, since: object) -> bool:
-        """Return whether `changes` would return nothing, if that is known without I/O and waiting."""
         return isinstance(since, Known) and self._places.has_extents(place, since.extents)
 
     def remove(

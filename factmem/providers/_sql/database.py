@@ -44,13 +44,7 @@ class Database(Protocol):
         """Name the folder or the database, for people."""
         ...
 
-    def are_there(self, session: Session) -> bool:
-        """Return whether there are tables.
-
-        Raises:
-            StorageError: They are of another version than this release knows.
-        """
-        ...
+    def are_there(self, session: Session) -> bool: ...
 
     def make(self, session: Session) -> None:
         """Create the tables if they do not exist, once for concurrent callers."""
@@ -67,10 +61,7 @@ class Database(Protocol):
         ...
 
     def apart(self, work: Callable[[Session, int], R]) -> R:
-        """Do long work that reads one state; no other read waits for it.
-
-        A fork may restart it.
-        """
+        """Do long work that reads one state; no other read waits, and a fork may restart it."""
         ...
 
     def write(self, work: Callable[[Session, int], R]) -> R:
@@ -82,11 +73,7 @@ class Database(Protocol):
         ...
 
     def write_soon(self, work: Callable[[Session, int], R]) -> R:
-        """Do work that need not happen: it does not wait long for other writes.
-
-        Raises:
-            StoreBusyError: Another process writes for longer than a save.
-        """
+        """Do work that need not happen; `StoreBusyError` if others write for longer than a save."""
         ...
 
     # What event loops ask without waiting
@@ -113,6 +100,4 @@ class Database(Protocol):
         """Forget all connections; in a forked child they belong to the parent."""
         ...
 
-    def close(self) -> None:
-        """Close all connections."""
-        ...
+    def close(self) -> None: ...

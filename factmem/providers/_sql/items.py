@@ -44,11 +44,7 @@ class StoredItem(NamedTuple):
         return blake2b(self.stored, digest_size=16).hexdigest()
 
     def fact(self, concept: Concept[Any, Any] | None = None) -> AnyFact:
-        """Return the fact, in the type of a concept if one is given.
-
-        Raises:
-            StoredFactError: A value does not fit that type.
-        """
+        """Return the fact, in the type of a concept if one is given, or raise `StoredFactError`."""
         if concept is None:
             topic = KeywordItems()
             topic.description, topic.fact_type = self.description, self.fact_type

@@ -120,8 +120,8 @@ class StoreKeys:
     ) -> bool:
         """Rewrite the store's row, under its lock; go on with another encryption from then.
 
-        With `is_last` only if every place has a data key of the newest generation; return whether
-        that is so. Another process may have begun a generation of its own.
+        With `is_last` only if every place has a data key of the newest generation, as another
+        process may have begun one; return whether that is so.
         """
 
         def write(session: Session, _: int) -> bool:

@@ -35,7 +35,6 @@ def identities(
 def conversations(
     session: Session, reader: PlaceReader, places: Iterable[Identity]
 ) -> dict[Identity, tuple[int, int]]:
-    """Return how many conversations places have, and their bytes."""
     keys = {reader.key(identity): identity for identity in places}
     rows = session.rows(*sql.among(sql.COUNT_OWNED, keys))
     return {keys[owner]: (count, int(size)) for owner, count, size in rows}

@@ -52,12 +52,10 @@ _WIDE = b'{"wide":true,'
 
 
 def micros(text: str) -> int:
-    """Return a stamp as microseconds since 1970."""
     return (moment(text) - _EPOCH) // _MICROSECOND
 
 
 def stamp_at(at: int) -> str:
-    """Return the stamp of a time in microseconds since 1970."""
     seconds, micro = divmod(at, 1_000_000)
     return f"{_second(seconds)}{micro:06d}Z"
 
@@ -92,17 +90,12 @@ def _part(entry: Mapping[str, Any]) -> Part:
 
 @lru_cache(maxsize=4096)
 def topic_of(keyword: str) -> int:
-    """Return the number by which the lines about a keyword are found."""
     digest = blake2b(keyword.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
 
 
 def entries_of(bodies: Sequence[bytes], times: Sequence[int]) -> list[Entry]:
-    """Return the entries of encoded lines and their times.
-
-    Raises:
-        CorruptJournalError: A line is no entry.
-    """
+    """Return the entries of lines and their times; raise `CorruptJournalError` for any other."""
     try:
         if any(body.startswith(_WIDE) for body in bodies):
             pairs = zip(bodies, times, strict=True)
@@ -257,7 +250,7 @@ class PlaceReader:
         return NewRow(scope, subject, names, self.key(owner))
 
     def names(self, key: bytes, stored: bytes, data_key: bytes | None) -> Identity:
-        """Return the names in a row of a place or of a conversation. Nothing is cached."""
+        """Return the names in a row of a place or of a conversation."""
         return self.store.sealing.sealer(key, data_key).open_names(stored)
 
     def owners(self, rows: Iterable[Row]) -> list[Identity]:
@@ -285,7 +278,6 @@ class PlaceReader:
                 self._follow(session, rest)
 
     def _follow(self, session: Session, rest: dict[Identity, Follower]) -> None:
-        """Read the next lines of places, and drop the places that were read to their end."""
         asked = time.monotonic()
         before = {identity: view.position for identity, view in rest.items()}
         answers = self.read(session, before)
@@ -366,10 +358,7 @@ class PlaceReader:
         return Answer(position, is_from_start, entries, numbers, sizes)
 
     def check_row(self, row: PlaceRow, identity: Identity) -> Sealer:
-        """Raise unless a row with lines is that of a place, as it was written.
-
-        Return its sealer.
-        """
+        """Return the sealer of a row with lines; raise unless the row is that of the place."""
         sealer = self.sealer(row.place, row.data_key)
         self._check_names(row, sealer, identity)
         sealer.check_tail(row.counters, (row.tail or NO_TAG)[: len(NO_TAG)], row.tail)
@@ -469,11 +458,7 @@ def subject_path(sealing: Sealing, name: str, entity: str | None) -> bytes:
 
 
 def _about(keyword: str, bodies: Iterable[bytes], ats: Sequence[int]) -> list[Entry]:
-    """Return the entries of the lines that may be about a keyword, found by the bytes of its JSON.
-
-    JSON can write a keyword with escapes, so a line with an escape that is never needed is parsed
-    too.
-    """
+    """Return the entries of the lines whose bytes may be about a keyword: in JSON, or with escapes."""
     text = orjson.dumps(keyword)
     found = [
         (body, at)
@@ -555,10 +540,7 @@ class View:
         return len(self._ledger) + len(self._bodies)
 
     def take(self, before: Position | None, answer: Answer | None, asked: float) -> bool:
-        """Apply an answer; return whether the place is now read to its end.
-
-        If another thread has read further meanwhile, the answer is dropped.
-        """
+        """Apply an answer, unless another thread has read further; return whether all was read."""
         with self.lock:
             if self.position is not before:
                 return False
@@ -614,12 +596,7 @@ class View:
             self.position = after
 
     def edit(self, seen: Position, edited: Edited) -> None:
-        """Apply an own edit, without folding unaffected facts again.
-
-        Args:
-            seen: The position of the view when the row was locked.
-            edited: The edit, including entries that the same transaction added.
-        """
+        """Apply an own edit of a place that was at `seen`, without folding unaffected facts again."""
         _, before, after, end = edited
         with self.lock:
             if self.position is not seen or end is None:
@@ -632,7 +609,6 @@ class View:
                 self.ledger, self.position = ledger, end
 
     def clear(self) -> None:
-        """Forget all that was read: the database is another one now."""
         with self.lock:
             self.ledger, self.position = Ledger(), None
             self.is_warm = self.was_searched = False

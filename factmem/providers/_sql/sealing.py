@@ -52,9 +52,9 @@ class UnknownGenerationError(Exception):
 
 
 class Sealer:
-    """The form of the lines of one place.
+    """The form of the lines of one place: as they are, for a database with its own checksums.
 
-    Here as they are, for a database with its own checksums.
+    What does not verify raises `TamperedError`, or `CorruptJournalError` in a plain store.
     """
 
     def seal(self, number: int, at: int, previous: bytes, line: bytes) -> bytes:
@@ -62,12 +62,7 @@ class Sealer:
         return line
 
     def open(self, number: int, at: int, previous: bytes, stored: bytes) -> bytes:
-        """Return a stored line.
-
-        Raises:
-            CorruptJournalError: It is damaged.
-            TamperedError: It does not verify.
-        """
+        """Return a stored line."""
         return stored
 
     def tag(self, stored: bytes) -> bytes:
@@ -79,24 +74,14 @@ class Sealer:
         return None
 
     def check_tail(self, counters: Counters, tag: bytes, tail: bytes | None) -> None:
-        """Raise unless a place ends where its row says.
-
-        Raises:
-            CorruptJournalError: It is damaged.
-            TamperedError: It does not verify.
-        """
+        """Raise unless a place ends where its row says."""
 
     def seal_names(self, identity: Identity) -> bytes:
         """Return the names of the place as they are stored."""
         return orjson.dumps(identity)
 
     def open_names(self, stored: bytes) -> Identity:
-        """Return the names of the place.
-
-        Raises:
-            CorruptJournalError: They cannot be read.
-            TamperedError: They do not verify.
-        """
+        """Return the names of the place."""
         try:
             kind, scope, subject, entity = orjson.loads(stored)
         except (ValueError, TypeError):
@@ -120,7 +105,7 @@ _SUM_END = len(b'{"sum":"00000000"')
 
 
 class _CheckedLines(Sealer):
-    """Lines that carry a checksum as the first field of their JSON, so that any tool reads them.
+    """Lines with a checksum as the first field of their JSON: any tool reads them.
 
     It covers the place, the number, the time and the rest of the line.
     """
@@ -184,12 +169,7 @@ class Sealing:
         return None
 
     def sealer(self, place: bytes, data_key: bytes | None) -> Sealer:
-        """Return the form of the lines of a place.
-
-        Raises:
-            TamperedError: Its data key does not verify.
-            UnknownGenerationError: The ring is older than the data key.
-        """
+        """Return the form of the lines of a place; `UnknownGenerationError` with an older ring."""
         return _CheckedLines(place) if self._has_checksums else self._lines
 
 

@@ -124,7 +124,6 @@ _INSIDE = "JOIN factmem.items i ON i.search = %s AND i.item = w.item"
 
 
 def marks_in(wanted: RecallFilter) -> list[str]:
-    """Return the terms of the marks that a filter wants, which facts with these marks have."""
     return list(map(mark_term, wanted.marks))
 
 
@@ -163,7 +162,6 @@ class _Chosen(NamedTuple):
 
 
 def _holders(session: Session, state: State, terms: Iterable[str]) -> dict[str, int]:
-    """Return how many items have each term."""
     names = {written(term): term for term in terms}
     found = dict.fromkeys(names.values(), 0)
     for part in parts_of([*names]):
@@ -220,10 +218,7 @@ class StoredSearch:
         return self._asked(places, question, FACTS, partial(self._facts, places, question))
 
     def turns(self, places: Sequence[Place], question: SearchQuestion) -> TurnCandidates | None:
-        """Return the messages that may answer a question, and those beside them.
-
-        None for small places, and if an index could not be written.
-        """
+        """Return messages that may answer, with those beside them; None without an index."""
         if not self.is_searched(places, TURNS):
             return None
         return self._asked(places, question, TURNS, partial(self._turns, question))

@@ -233,8 +233,6 @@ class Plan(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """The JSON of a fact in a line."""
-
     line: int
     start: int
     at: str
@@ -265,8 +263,6 @@ class _NewItem(NamedTuple):
 
 
 class _Changes(NamedTuple):
-    """What is written in one transaction."""
-
     new: Sequence[_NewItem]
     read: Mapping[bytes, int]
     """The last line of each source that is then in the index."""
@@ -466,10 +462,7 @@ class SearchIndex:
         return self._places.write_soon(write) if plan.is_new else plan.old
 
     def _write(self, plan: Plan, state: State, changes: _Changes) -> State | None:
-        """Write items in one transaction.
-
-        Return None if the place or its index was changed since.
-        """
+        """Write items in one transaction; return None if the place or its index was changed."""
 
         def write(session: Session, _: int) -> State | None:
             reader, _writer = self._places.writing(session)
@@ -566,10 +559,7 @@ class SearchIndex:
         self._write(plan, state, _Changes(new, {key: plan.ends[key][2]}, gone, first))
 
     def _saved(self, plan: Plan, key: bytes, session: Session, reader: PlaceReader) -> _Saved:
-        """Return the pieces of new lines, their keywords, and the ledgers of these.
-
-        There are no ledgers if all of the place is needed.
-        """
+        """Return the pieces and keywords of new lines, and their ledgers if those are enough."""
         pieces, keywords = dict[tuple[str, str], _Piece](), set(plan.ended)
         sealer, last = reader.sealer(key, None), plan.known.get(key, 0)
         while rows := session.rows(_READ_LINES, [key, last, _LINES]):
@@ -611,7 +601,6 @@ class SearchIndex:
         session: Session,
         reader: PlaceReader,
     ) -> _Changes:
-        """Return the new messages of conversations."""
         new, read = list[_NewItem](), dict[bytes, int]()
         for key in keys:
             last, sealer = plan.known.get(key, 0), reader.sealer(key, None)

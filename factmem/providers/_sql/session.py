@@ -113,19 +113,14 @@ class Session(Protocol):
         """Commit what the block does, or roll all of it back. No other writer is inside."""
         ...
 
-    def select_store(self, number: int) -> None:
-        """Configure the connection for a store."""
-        ...
+    def select_store(self, number: int) -> None: ...
 
     def read_places(self, known: Mapping[bytes, Extent]) -> list[Row]:
         """Return the places that exist, with what was added since an extent.
 
-        Args:
-            known: The places by their keys, and how far each was read.
-
-        Returns:
-            For each place the columns of `PlaceRow`, the bytes from the last four on only where
-            they may be needed; then the numbers, times and lines.
+        For each place the columns of `PlaceRow`, the bytes from the last four on only where they
+        may be needed; then the numbers, times and lines. `known` has the places by their keys, and
+        how far each was read.
         """
         ...
 
@@ -136,16 +131,12 @@ class Session(Protocol):
     def take_numbers(self, store: int, heads: Sequence[Head], mark: int, at: int) -> list[Row]:
         """Lock the rows of places, create missing ones, and increase their counters.
 
-        If lines are added, `insert` of them follows.
-
-        Returns:
-            For each place the columns of `PlaceRow`. A new tail is up to the caller.
+        Returns the columns of `PlaceRow` of each place; a new tail is up to the caller. If lines
+        are added, `insert` of them follows.
         """
         ...
 
-    def insert(self, store: int, lines: Sequence[Line], ends: Sequence[End]) -> None:
-        """Insert lines, and set the ends of their places."""
-        ...
+    def insert(self, store: int, lines: Sequence[Line], ends: Sequence[End]) -> None: ...
 
     def append_plain(
         self, store: int, heads: Sequence[Head], lines: Sequence[Line], mark: int, at: int
@@ -165,10 +156,7 @@ class Session(Protocol):
         ...
 
     def void_marks(self, places: Sequence[bytes], marks: Sequence[int]) -> None:
-        """Make saves with these marks.
-
-        It may still be under way, add nothing when they arrive.
-        """
+        """Make saves with these marks add nothing if they arrive later."""
         ...
 
     def check_integrity(self) -> None:

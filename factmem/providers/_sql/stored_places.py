@@ -152,14 +152,12 @@ class StoredPlaces:
         return self._done(self.database.read, work)
 
     def run_apart(self, work: Callable[[Session, int], R]) -> R:
-        """Do long work that reads; see `run` and `Database.apart`."""
         return self._done(self.database.apart, work)
 
     def write(self, work: Callable[[Session, int], R]) -> R:
         return self._done(self.database.write, work)
 
     def write_soon(self, work: Callable[[Session, int], R]) -> R:
-        """Do work that writes and need not happen, such as an index; see `Database.write_soon`."""
         return self._done(self.database.write_soon, work)
 
     def _done(
@@ -237,7 +235,6 @@ class StoredPlaces:
 
     @in_thread
     def look(self) -> None:
-        """Open the store if it exists; raise if it must."""
         self.run(lambda session, _: self.reading(session))
 
     @in_thread
@@ -313,8 +310,7 @@ class StoredPlaces:
     def _present(self, identity: Identity, present: Present[R], keyword: str | None) -> R:
         """Present a place as it is now; with a keyword, its items may be all that is there.
 
-        A large place that was never read is searched for the keyword, once: for a second
-        concept it is faster to read all of it.
+        A large place that was never read is searched once: for a second concept all is read.
         """
         view = self._views.of(identity)
         if keyword is not None and not (view.is_warm or view.was_searched):
@@ -420,8 +416,6 @@ class StoredPlaces:
     def identities(
         self, wanted: Boundary, after: Identity | None, limit: int | None
     ) -> list[Identity]:
-        """Return the places inside a boundary that come after one, in the order of their keys."""
-
         def read(session: Session, reader: PlaceReader) -> list[Identity]:
             found: list[Identity] = []
             pages = identities(session, reader, wanted, after)
@@ -465,7 +459,6 @@ class StoredPlaces:
 
     @in_thread
     def erased_at(self, identity: Identity) -> str | None:
-        """Return when a place was last erased with something in it, as a stamp; None for never."""
         return self.noted_at(identity)
 
     def noted_at(self, identity: Identity) -> str | None:
@@ -555,7 +548,6 @@ class StoredPlaces:
 
     @in_thread
     def change(self, identity: Identity, decide: Decision) -> int:
-        """Change a place depending on its current facts; return the number of forgotten values."""
         mark, count = new_mark(), 0
         edited: Edited | None = None
         seen: Position | None = None
@@ -608,10 +600,6 @@ class StoredPlaces:
 
     @in_thread
     def extend(self, identity: Identity, extend: Extension, *, since: str | None = None) -> int:
-        """Append the entries that `extend` returns, and apply its edits.
-
-        Return how many entries.
-        """
         first = None if since is None else micros(since)
         mark, count, purges = new_mark(), 0, False
 
@@ -722,8 +710,6 @@ class StoredPlaces:
         return freed
 
     def _edit(self, identity: Identity, edit: Edit) -> int:
-        """Apply an edit to all entries of a place, and return the number of freed bytes."""
-
         def write(session: Session, _: int) -> int:
             reader = self.reading(session)
             if reader is None:

@@ -39,8 +39,6 @@ _logger = getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OpenStore:
-    """A store whose mode and keys are known."""
-
     number: int
     id: str
     mode: str
@@ -55,8 +53,6 @@ class OpenStore:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StoreRow:
-    """A store's row as it is in the database."""
-
     number: int
     id: str
     mode: str
@@ -74,10 +70,7 @@ def _nothing(session: Session, key: bytes, removed: Sequence[Entry] | None) -> N
 
 
 class Opening:
-    """Finds a store, and creates it at the first write. Thread-safe.
-
-    `sealed_as` is the name in its key ring, if that is another one.
-    """
+    """Finds a store, creates it at the first write. Thread-safe. A key ring has `sealed_as`."""
 
     def __init__(
         self,
@@ -165,10 +158,7 @@ class Opening:
         )
 
     def made(self, session: Session, *, is_wanted: bool = False) -> OpenStore:
-        """Return the store; create the tables and its row if they are missing.
-
-        With `is_wanted` also if it must exist.
-        """
+        """Return the store; create the tables and its row, with `is_wanted` also if it must exist."""
         found = self._look(session) if is_wanted else self.found(session)
         if found is not None:
             return found
@@ -284,10 +274,7 @@ class Opening:
 
 
 def _check_places(session: Session, row: StoreRow, sealing: Sealing) -> None:
-    """Raise unless a place of the store has the key that the store's row gives it.
-
-    With the id of another store, every place would seem to be missing.
-    """
+    """Raise unless a place has the key that the store's row gives it, or all would be missing."""
     for place, names, data_key, _ in session.rows(
         sql.LIST.format(where=""), [row.number, sql.FIRST_PLACE, 1]
     ):

@@ -45,8 +45,6 @@ from factmem.providers.conversations import conversation_of
 
 
 class Moment(NamedTuple):
-    """A moment in the life of a place."""
-
     erasures: int | None
     """How many erasures the store had counted; None if there was no store."""
     made: int | None
@@ -61,7 +59,7 @@ def moment_of(session: Session, store: int, place: bytes, here: int) -> Moment:
 
 
 def count_erasure(session: Session, store: int) -> int:
-    """Count an erasure, and return how many there are; inside its transaction.
+    """Count an erasure in its transaction; return how many there are.
 
     It locks the row of the store until the commit. Places are locked before it, never after.
     """
@@ -112,8 +110,6 @@ class Save(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """The result of a batch."""
-
     saved: dict[Identity, Saved]
     late: set[Save]
     """The saves that were refused because their places had been erased."""
@@ -127,10 +123,9 @@ def new_mark() -> int:
 
 
 def made_number(anchors: int) -> int:
-    """Return the number of a new place, given the number of anchors of its store.
+    """Return the number of a new place: another one than that of any place of this name.
 
-    It differs between places of the same name, and is larger than that of every place that was
-    created before an anchor.
+    It is larger than those of all places that were made before an anchor.
     """
     return anchors << MADE_BITS | int.from_bytes(os.urandom(8)) >> 64 - MADE_BITS
 
@@ -138,11 +133,7 @@ def made_number(anchors: int) -> int:
 class Batch:
     """Entries that share a commit, by place, in the order in which their rows are locked.
 
-    Args:
-        saves: The entries, oldest first.
-        reader: Knows the keys of places.
-        now: The time to record them at, in microseconds.
-        times: The time of each entry, if they have times of their own.
+    `now` is in microseconds; `times` are those of the entries, if they have times of their own.
     """
 
     def __init__(
@@ -163,10 +154,7 @@ class Batch:
         self._reader = reader
 
     def heads(self, *, is_empty: bool = False) -> list[Head]:
-        """Return the rows of the places, with what the batch adds to them.
-
-        With `is_empty` nothing is added: the rows are only locked, or created.
-        """
+        """Return the rows of the places and what is added; with `is_empty` they are only locked."""
         made = made_number(self._reader.store.anchors)
         heads: list[Head] = []
         for key, parts in self.parts.items():
@@ -213,13 +201,8 @@ class PlaceWriter:
     ) -> Appended:
         """Append a batch exactly once, except for saves whose place was erased meanwhile.
 
-        Args:
-            session: A connection outside a transaction.
-            saves: The saves, oldest first.
-            now: The time to record them at, in microseconds.
-            mark: Their mark.
-            earlier: The marks of earlier attempts, one of which may have been committed.
-            here: The number of erasures in this process before the store existed.
+        `earlier` has the marks of earlier attempts, one of which may have been committed. `here`
+        counts the erasures of this process before the store existed.
         """
         everything = Batch(saves, self._reader, now)
         keys = list(everything.parts)
@@ -288,11 +271,10 @@ class PlaceWriter:
         sealer.check_tail(Counters(extent, size, before, row.purged), tail[: len(NO_TAG)], tail)
 
     def check_ring(self, session: Session, *, makes_place: bool = False) -> None:
-        """Raise if the key ring was rotated since the store was opened.
+        """Raise if the key ring was rotated since the store was opened: it has no new data key's.
 
-        A new data key would be wrapped under a dropped key. With `makes_place` raise also if an
-        anchor was taken: it would miss the new place. The row of the store is locked until the
-        commit, so that neither begins now.
+        With `makes_place` raise also if an anchor was taken: it would miss the new place. The row
+        of the store is locked until the commit, so that neither begins now.
         """
         row, store = self._opening.row(session, lock="FOR SHARE"), self._reader.store
         if (
@@ -332,7 +314,6 @@ class PlaceWriter:
 
 
 def _saved(row: Row, batch: Batch) -> Saved:
-    """Return the result of a plain save, from the row of its place."""
     head = PlaceRow(*row)
     position = Position(head.extent, head.last, NO_TAG, head.size, head.size)
     return Saved(
@@ -352,8 +333,7 @@ class PlaceRewriter(PlaceWriter):
     ) -> Edited | None:
         """Apply an edit to all entries of a place; return None if it changes nothing.
 
-        After a purge the lines are sealed with a new data key, because the old key opens their
-        copies.
+        A purge needs a new data key, as the old one opens copies of the lines.
         """
         answer = self._reader.whole(session, identity)
         if answer is None:
@@ -407,10 +387,7 @@ class PlaceRewriter(PlaceWriter):
         session.rows(sql.SET_PURGED, [purged, tail, key])
 
     def erase(self, session: Session, identity: Identity, at: int) -> None:
-        """Delete all rows of a place and of its conversations.
-
-        Note the erasure and its time.
-        """
+        """Delete a place and its conversations, and note the erasure with its time."""
         count_erasure(session, self._store)
         key = self._reader.key(identity)
         owned = [each for each, _ in session.rows(sql.LOCK_OWNED, [key])]
@@ -424,10 +401,7 @@ class PlaceRewriter(PlaceWriter):
     def edit_conversations(
         self, session: Session, identity: Identity, edit_of: Callable[[str], Edit | None]
     ) -> bool:
-        """Edit conversations of a place, under a new data key each; return whether one changed.
-
-        Those without messages are deleted.
-        """
+        """Edit conversations of a place, under a new data key each; return whether one changed."""
         is_changed = False
         for key, _ in session.rows(sql.LOCK_OWNED, [self._reader.key(identity)]):
             ((names, data_key),) = session.rows(sql.READ_NAMES, [key])
@@ -465,10 +439,7 @@ class PlaceRewriter(PlaceWriter):
         rewritten: Collection[int],
         new_key: bytes | None,
     ) -> Position | None:
-        """Replace the lines with some numbers.
-
-        Return the new end of the place, None if it is empty.
-        """
+        """Replace lines; return the new end of the place, None if it is empty."""
         key = self._reader.key(identity)
         locked = self.lock(session, key)
         if locked is None:

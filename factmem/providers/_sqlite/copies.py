@@ -76,11 +76,8 @@ def _copy(
 ) -> None:
     """Copy a database into a folder, in place of an unfinished copy. `_finish` follows.
 
-    Args:
-        source: The database.
-        folder: The folder of the copy.
-        give_way: Called after each step, if others use the database. A save would wait for the
-            flush of all that was copied, so each step is flushed, and followed by as long a pause.
+    `give_way` is called after each step, if others use the database. A save would wait for the
+    flush of all that was copied, so each step is flushed, and followed by as long a pause.
     """
     copy = folder / NAME
     with _writing(folder):
@@ -106,12 +103,9 @@ def _copy(
 
 
 def _finish(folder: Path, erasures: int = 0, erased: Sequence[Row] = ()) -> int:
-    """Remove erased places from a copy; return how many were left out.
+    """Remove the places that a newer state of the store has erased; return how many.
 
-    Args:
-        folder: A folder with a copy.
-        erasures: How many a newer state of the store has counted.
-        erased: Rows of the table `erased` of that state.
+    That state has counted `erasures`, and has the rows `erased`.
     """
     copy = folder / NAME
     with _writing(folder):
@@ -157,7 +151,6 @@ class Draft:
             self._lock = _locked(self.folder, os.O_CREAT | os.O_EXCL)
 
     def publish(self, target: Path, mode: int = 0o700) -> None:
-        """Give the folder its name, when it is complete."""
         with _writing(target):
             self.folder.chmod(mode)
             self.folder.rename(target)  # an empty folder in its place is replaced
@@ -198,11 +191,7 @@ _ALIVE = "draft"
 
 
 class Restoration:
-    """A backup that is about to replace the database of a folder. Every method blocks.
-
-    Raises:
-        StorageError: The operating system refused.
-    """
+    """A backup that is about to replace the database of a folder. Every method blocks."""
 
     def __init__(self, backup: Path, database: SqliteDatabase) -> None:
         self._backup = backup
@@ -211,13 +200,7 @@ class Restoration:
         self.folder = self._draft.folder
 
     def fill(self) -> int:
-        """Copy the backup without the places that were erased since; return how many are left out.
-
-        Raises:
-            ValueError: There is no backup, or the database has another store.
-            StoreBusyError: Others have the database open.
-            StorageError: The backup or the database cannot be read.
-        """
+        """Copy the backup without the places that were erased since; return how many are left out."""
         source, of_backup = self._opened()
         with closing(source):
             with self._unused():
@@ -245,8 +228,7 @@ class Restoration:
     def publish(self) -> None:
         """Put the copy, which must be closed, in the place of the database, in one step.
 
-        Raises:
-            StoreBusyError: Others have opened or used the database meanwhile. Nothing was changed.
+        If others have used the database meanwhile, nothing is changed: `StoreBusyError`.
         """
         root = self._database.root
         with _writing(root), self._unused():
@@ -277,7 +259,6 @@ class Restoration:
             return store, erasures, db.execute("SELECT * FROM erased").fetchall()
 
     def close(self) -> None:
-        """Remove the copy."""
         self._draft.close()
 
 
@@ -310,8 +291,6 @@ _BACKWARD = "SELECT place FROM places ORDER BY place DESC"
 
 
 class ReadablePlace(NamedTuple):
-    """What can still be read of a place."""
-
     identity: Identity | None
     """None if its row cannot be read."""
     entries: list[Entry]
@@ -320,11 +299,7 @@ class ReadablePlace(NamedTuple):
 
 
 def readable(places: StoredPlaces, database: SqliteDatabase) -> Iterator[ReadablePlace]:
-    """Yield every place of a damaged database, with the lines that verify.
-
-    A line proves by its checksum or its tag that it is genuine, also where its neighbours are
-    damaged.
-    """
+    """Yield every place of a damaged database, with the lines that verify by themselves."""
     with database.snapshot() as session:
         reader = None if session.db is None else places.reading(session)
         if reader is None:

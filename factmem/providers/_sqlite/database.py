@@ -300,10 +300,7 @@ class SqliteDatabase:
                     db.execute(f"PRAGMA busy_timeout = {int(self._timeout * 1000)}")
 
     def _end_transaction(self) -> None:
-        """Close a connection that could not roll back.
-
-        It would keep SQLite's lock from all others.
-        """
+        """Close a connection that could not roll back: it would keep SQLite's lock."""
         if self._db.writer is not None and self._db.writer.in_transaction:
             self.epoch += 1
             with suppress(sqlite3.Error):
@@ -312,11 +309,7 @@ class SqliteDatabase:
 
     @contextmanager
     def writing_soon(self) -> Generator[None]:
-        """Hold the lock of the store, for a write that need not happen.
-
-        Raises:
-            StoreBusyError: Another process holds it for longer than a save.
-        """
+        """Hold the lock of the store; raise `StoreBusyError` if another process has it longer."""
         with self._writing, self._lock.held(_PATIENCE):
             yield
 
@@ -408,10 +401,7 @@ class SqliteDatabase:
                 self._db.reader = None
 
     def warm(self) -> sqlite3.Connection | None:
-        """Return the connection for event loops, locked until `cool`.
-
-        None if that needs waiting.
-        """
+        """Return the connection for event loops, locked until `cool`; None if that needs waiting."""
         db = self._db.warm
         if db is None or self.files.identity() != self._inode or self._pid != os.getpid():
             return None
@@ -423,7 +413,6 @@ class SqliteDatabase:
         return db
 
     def cool(self) -> None:
-        """Unlock the connection for event loops."""
         self._warming.release()
 
     def prepare_warm(self) -> None:
@@ -453,14 +442,12 @@ class SqliteDatabase:
     # Opening
 
     def _made(self) -> sqlite3.Connection:
-        """Open the database for writing; create what is missing."""
         with closed_on_error(self.files.create(self._lock, self._until)) as db:
             self._inode = self.files.identity()
             self._guarded()
         return db
 
     def _opened(self) -> sqlite3.Connection | None:
-        """Open the database for reading; return None if nothing was saved yet."""
         opened = self.files.open()
         if opened is None:
             return None
@@ -538,13 +525,11 @@ class SqliteDatabase:
         self.close_locked()
 
     def unlock_in_parent(self) -> None:
-        """Go on in the parent; connections are opened again on demand."""
         self._warming.release()
         self._reading.release()
         self._writing.release()
 
     def start_in_child(self) -> None:
-        """Go on in the child, which has no connections and only its own locks."""
         self._start()
 
     # Errors
@@ -565,17 +550,11 @@ class SqliteDatabase:
     # Erasures
 
     def finish_erasure(self) -> bool:
-        """Empty the log, which has copies of erased values.
-
-        Return whether a reader prevents that.
-        """
+        """Empty the log, which has copies; return whether a reader prevents that."""
         return not self.truncate()
 
     def truncate(self, seconds: float = 1.0) -> bool:
-        """Empty the log into the database, and clear gaps.
-
-        Return False while a reader prevents it.
-        """
+        """Empty the log into the database and clear gaps; False while a reader prevents it."""
         with self._writing:
             db = self._db.writer
             if db is None:

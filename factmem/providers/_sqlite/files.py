@@ -65,10 +65,7 @@ _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 def network_file_system(path: str) -> str | None:
-    """Return the name of the network file system that holds `path`; None for a local one.
-
-    Works on Linux only. Elsewhere `/proc/self/mounts` is missing, and every folder counts as local.
-    """
+    """Return the network file system that holds `path`; None for a local one, and not on Linux."""
     try:
         with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:
             return network_mount(os.path.realpath(path), mounts)
@@ -128,10 +125,7 @@ class DiskFullError(StorageError):
 
 
 class DamagedError(CorruptJournalError):
-    """SQLite found the file damaged, or could not read a part of it.
-
-    It gives both the same code.
-    """
+    """SQLite found the file damaged, or could not read a part: it gives both the same code."""
 
 
 @contextmanager
@@ -145,14 +139,7 @@ def closed_on_error(db: sqlite3.Connection) -> Generator[sqlite3.Connection]:
 
 
 class DatabaseFiles:
-    """The files of one folder.
-
-    Args:
-        root: The folder.
-        busy_timeout: How many seconds a connection waits for another one.
-        allow_network: Whether the folder may be on a network file system.
-        mode: The permissions of a new folder; its files have no right to execute.
-    """
+    """The files of one folder; the `mode` of a new one is that of its files, but for executing."""
 
     def __init__(
         self, root: Path, busy_timeout: float, *, allow_network: bool, mode: int = 0o700
@@ -202,10 +189,7 @@ class DatabaseFiles:
                 _set_wal(db)
 
     def create(self, lock: FileLock, until: float) -> sqlite3.Connection:
-        """Open the database for writing; create what is missing.
-
-        It waits until a monotonic time.
-        """
+        """Open the database for writing, within a monotonic time; create what is missing."""
         kind = None if self.allow_network else network_file_system(str(self.root))
         if kind is not None:
             raise StorageError(
@@ -254,8 +238,7 @@ class DatabaseFiles:
         """Create a database under another name, and link it; return whether it was missing.
 
         While SQLite creates tables and changes to a log, its locks alone keep a reader from undoing
-        it, and they are not guarded yet. It gives the log and its index the permissions of the
-        database.
+        it, and they are not guarded yet. The log and its index get the permissions of the database.
         """
         if self.path.is_symlink() or (self.path.exists() and not self.path.is_file()):
             raise CorruptJournalError(
@@ -290,10 +273,7 @@ class DatabaseFiles:
         return True
 
     def _remove_rest(self) -> None:
-        """Remove what a deleted database left.
-
-        A new one would take over the log of a killed process.
-        """
+        """Remove what a deleted database left: a new one would take over an old log."""
         with self.readable():
             for name in (*_SIDES, _RESERVE):
                 (self.root / name).unlink(missing_ok=True)
@@ -334,11 +314,9 @@ class DatabaseFiles:
             path.unlink(missing_ok=True)
 
     def open(self) -> tuple[sqlite3.Connection, bool] | None:
-        """Open the database for reading; return None if nothing was saved yet.
+        """Open the database for reading, and say if it is fixed; None if nothing was saved yet.
 
-        Returns:
-            The connection, and whether the file cannot change: the folder is read-only and has no
-            log.
+        A file is fixed if the folder is read-only and has no log: then it cannot change.
         """
         with self.readable():
             return self._opened() if self.exists() else None
@@ -451,7 +429,6 @@ class DatabaseFiles:
         )
 
     def fill_reserve(self) -> None:
-        """Create the reserve, if it is missing and there is room."""
         path = self.root / _RESERVE
         if path.exists():
             return
@@ -574,10 +551,7 @@ class Guard:
                 self._pins.append(fd)
 
     def release(self) -> None:
-        """Give the locks up before a store closes its connections.
-
-        So the last may clean up.
-        """
+        """Give the locks up before a store closes its connections: the last one may clean up."""
         with _lock:
             self._count -= 1
             if not self._count:
@@ -598,10 +572,7 @@ _abandoned: "deque[tuple[Guard, int]]" = deque()
 
 
 def abandon(guard: Guard, pin: int) -> None:
-    """Leave the guard of a store that was dropped without being closed to the next opening.
-
-    The garbage collector may call this inside any other function here, so it takes no lock.
-    """
+    """Leave the guard of a dropped store to the next opening; no lock, as the collector calls it."""
     _abandoned.append((guard, pin))
 
 

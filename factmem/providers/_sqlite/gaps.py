@@ -82,16 +82,9 @@ class Gaps:
     ) -> bool:
         """Clear gaps, and note that nothing remains; return False if another program has written.
 
-        On a connection of its own, so that its commit makes all others forget their pages.
-
-        Args:
-            db: The writer's connection. An error may leave it in a transaction.
-            changed: What `changed` returned before the log was emptied.
-            guard: The guard of the database; None on Windows.
-            inode: The file that the connections have open.
-
-        Raises:
-            sqlite3.Error, StorageError, OSError, ValueError: Gaps may not be cleared.
+        On a connection of its own, so that its commit makes all others forget their pages. The gaps
+        `changed` are those from before the log was emptied. After any error the gaps may be there
+        still, and the writer's connection in a transaction.
         """
         self._known = None
         with closing(self._files.connect("rw")) as own:
@@ -132,18 +125,9 @@ def begin_snapshot(db: sqlite3.Connection) -> None:
 
 
 def clear_gaps(file: BinaryIO, numbers: Collection[int] | None = None) -> int:
-    """Overwrite the gaps of a database with zeros, and make that durable; see the rules above.
+    """Overwrite the gaps in pages of a database, or in all of it, with zeros; return how many.
 
-    Args:
-        file: The database, unbuffered.
-        numbers: The pages to look at; None for all.
-
-    Returns:
-        The number of pages that were changed.
-
-    Raises:
-        ValueError: The file is too large for this.
-        OSError: The operating system refused.
+    It is durable; see the rules above. `ValueError` if the file is too large for this.
     """
     head = _read(file, 0, 100)
     if head[:16] != b"SQLite format 3\0":

@@ -53,12 +53,8 @@ _SAME = (None, None, None)
 class SqliteSession:
     """A connection, or the lack of one while there is no database.
 
-    Args:
-        db: The connection; None if there is no database.
-        create: Creates the database and returns a connection, in a session that may write.
-        lock: Returns a context that holds the lock of the store, in a session that may write.
-        renew: Begins another snapshot, in a session that only reads.
-        file: What identifies the file.
+    `create` and `lock`, the creation and the lock of the store, are those of a session that may
+    write; `renew` begins another snapshot in one that only reads. `file` identifies the file.
     """
 
     store = 1
@@ -335,12 +331,7 @@ def create(db: sqlite3.Connection, path: Path = Path("facts.db")) -> None:
 
 
 def is_there(db: sqlite3.Connection, path: Path = Path("facts.db")) -> bool:
-    """Whether there are tables.
-
-    Raises:
-        StorageError: They are of a later version, or another program's, or SQLite is too old.
-        CorruptJournalError: Something was added to them, or one is missing.
-    """
+    """Whether there are tables; raise if they are another program's, or of a later version."""
     if sqlite3.sqlite_version_info < _LEAST_LIBRARY:
         raise StorageError(
             f"Local stores need SQLite 3.37 or newer, and this Python has {sqlite3.sqlite_version}: "
@@ -386,7 +377,7 @@ def _objects(db: sqlite3.Connection) -> list[Row]:
 def _check_objects(objects: Sequence[Row], path: Path) -> None:
     """Raise unless the database has all tables of a store, and nothing else.
 
-    A trigger or a view would swallow saves, keep what is erased, or never end. No tag covers it.
+    A trigger or a view would swallow saves, keep what is erased, or never end.
     """
     rest = set(objects)
     if missing := _own_objects() - rest:

@@ -102,12 +102,8 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
 class FileLock:
     """A lock on a file, which is created if it is missing. The file stays open between two locks.
 
-    A thread that holds the lock may take it again.
-
-    Args:
-        path: The file, in an existing folder.
-        timeout: How many seconds to wait for the lock.
-        is_fair: Whether waiters take turns. Network file systems have one kind of locks only.
+    A thread that holds the lock may take it again. With `is_fair`, waiters take turns, which
+    network file systems cannot have.
     """
 
     def __init__(self, path: str, timeout: float, *, is_fair: bool = True) -> None:
@@ -123,16 +119,9 @@ class FileLock:
 
     @contextmanager
     def held(self, timeout: float | None = None, *, until: float | None = None) -> Generator[None]:
-        """Hold the lock.
+        """Hold the lock; wait for so many seconds, or until a monotonic time.
 
-        Args:
-            timeout: How many seconds to wait, instead of those of the constructor.
-            until: The monotonic time at which these have passed, if they began before this call.
-
-        Raises:
-            StoreBusyError: Another thread or process held it for too long.
-            CorruptJournalError: It is not a regular file.
-            StorageError: The operating system refused.
+        `StoreBusyError` if that is not enough.
         """
         seconds = self._timeout if timeout is None else timeout
         deadline = time.monotonic() + seconds if until is None else until

@@ -92,11 +92,7 @@ class Workers:
         self._abandon = abandon
 
     async def run(self, work: Callable[[], R]) -> R:
-        """Run `work` in a worker thread and return its result.
-
-        Raises:
-            StorageError: The system has no thread left. `work` was not called.
-        """
+        """Run `work` in a worker thread; `StorageError`, without a call, if none is left."""
         has_begun = False
 
         def begun() -> R:

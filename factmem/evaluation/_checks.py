@@ -93,12 +93,7 @@ def _cases() -> TypeAdapter[EvalCase]:
 
 
 def read_cases(path: str | os.PathLike[str]) -> list[EvalCase]:
-    """Read cases from a JSON Lines file.
-
-    Raises:
-        ValueError: A line is no case, or two cases have one id; it names the line.
-        OSError: The file could not be read.
-    """
+    """Read cases from a JSON Lines file; `ValueError` names a line that is none, or a used id."""
     found: dict[str, EvalCase] = {}
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
         if not line.strip():

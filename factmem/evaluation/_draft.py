@@ -60,15 +60,10 @@ class Draft:
 
 
 def read_chats(path: str | os.PathLike[str]) -> list[Chat]:
-    """Read chats from a file.
+    """Read chats from a file; `ValueError` if it has another form.
 
     JSON: a list of messages with `role` and `content`, or a list of chats; a chat may also be an
-        object
-    with `messages` and `id`. JSON Lines: a chat on each line.
-
-    Raises:
-        ValueError: The file has another form.
-        OSError: The file could not be read.
+    object with `messages` and `id`. JSON Lines: a chat on each line.
     """
     file = Path(path)
     text = file.read_text(encoding="utf-8-sig")
@@ -106,16 +101,8 @@ async def draft_cases(
     """Let a model propose cases, one call for each 6,000 tokens of messages.
 
     A proposal is kept only if its value is in its message, and an earlier value in an earlier one.
-    Cases name the chat and the message as evidence, and are not accepted yet.
-
-    Args:
-        model: Proposes the cases.
-        chats: The chats.
-        known: Cases that exist: their questions are not repeated, and their ids not used.
-        most: How many cases with an answer a call should return.
-
-    Raises:
-        ChatModelError: The model could not be reached, or its answer was not usable.
+    Cases name the chat and the message as evidence, and are not accepted yet. The questions of
+    known cases are not repeated. A call should return at most so many cases with an answer.
     """
     ids, questions = {case.id for case in known}, {folded(case.question) for case in known}
     cases: list[EvalCase] = []

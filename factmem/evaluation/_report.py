@@ -105,11 +105,6 @@ class EvalReport:
 
     @classmethod
     def from_json(cls, text: str) -> "EvalReport":
-        """Parse a report.
-
-        Raises:
-            ValueError: The text is no report.
-        """
         try:
             return TypeAdapter(cls).validate_json(text)
         except ValidationError:

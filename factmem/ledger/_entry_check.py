@@ -21,13 +21,10 @@ _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 
 
 def check_entry(entry: object) -> None:
-    """Validate an entry, given as plain JSON.
+    """Validate an entry, given as plain JSON; `ValueError` names a field and never a value.
 
     Unknown fields of later versions are allowed; known fields must be valid. What passes can be
     written and loaded: no number is infinite, and no value is nested too deeply.
-
-    Raises:
-        ValueError: It is invalid. The message names the field and the mismatch, never a value.
     """
     try:
         _adapter().validate_python(entry)

@@ -44,8 +44,7 @@ def said_at(said: StoredFact | RetractedValue, at: str) -> str:
 def told(fact: StoredFact, at: str) -> Told:
     """Return the place of a save in the order.
 
-    A decision of a person counts as said when it is recorded: it settles what was said before. A
-    value that begins later counts as said when it begins.
+    A person's decision counts as said when it is recorded, and a plan when it begins.
     """
     said = at if "confirmed" in fact else said_at(fact, at)
     return max(said, begin_of(fact["since"])) if "since" in fact else said, fact["id"]
@@ -75,7 +74,6 @@ class Retractions:
         """The digests of values that a person retracted."""
 
     def add(self, retracted: RetractedValue, at: str) -> None:
-        """Apply a retraction that was recorded at `at`."""
         said, fact_id = retracted.get("floor", NEVER)
         self.floor = max(self.floor, (said, fact_id))
         if (digest := retracted.get("digest")) is not None:
@@ -214,8 +212,7 @@ class Item:
     def confirm(self, fact: StoredFact, at: str, by: By) -> None:
         """Apply another save of the same value; the item stays in its own save.
 
-        What was said earlier does not change importance and expiry, and neither does what a model
-        learnt of a confirmed value.
+        Importance and expiry do not change by what was said earlier, or by a model if confirmed.
         """
         place, last = told(fact, at), self.last
         if "confirmed" in fact:
@@ -292,8 +289,6 @@ class Plan(NamedTuple):
 
 
 class Proposals:
-    """The proposals of one keyword."""
-
     __slots__ = ("endings", "values")
 
     def __init__(self) -> None:
@@ -368,7 +363,6 @@ class KeywordItems:
         return found + [(plan.key, plan.item) for plan in self.plans or () if not plan.is_stub]
 
     def copied(self) -> "KeywordItems":
-        """Return a copy that a save may change."""
         twin = KeywordItems(self.description, self.fact_type)
         items = twin._items = {key: copy(item) for key, item in self.items.items()}
         for item in items.values():
@@ -381,7 +375,6 @@ class KeywordItems:
         return (len(self._items or ()) if self.only is None else 1) + len(self.plans or ())
 
     def get(self, key: Canonical) -> Item | None:
-        """Return the item with a value of this canonical form, if there is one."""
         if self.only is not None:
             return self.only if key == self.key else None
         return (self._items or {}).get(key)
@@ -393,7 +386,6 @@ class KeywordItems:
         return [item for item in (self._items or {}).values() if item.is_alive(now)]
 
     def add(self, key: Canonical, item: Item) -> None:
-        """Add an item as the newest."""
         if self._items is not None:
             self._items[key] = item
         elif self.only is None:
@@ -416,7 +408,6 @@ class KeywordItems:
         return items
 
     def remove(self, key: Canonical) -> Item:
-        """Remove an item."""
         item = self._as_dictionary().pop(key)
         if self._digests is not None:
             self._digests.pop(digest_of(key), None)
@@ -479,7 +470,6 @@ class Condition:
 
     @property
     def is_of_keywords(self) -> bool:
-        """Whether it is met by all values of its keywords."""
         others = self.key, self.source, self.older_than, self.fact_ids, self.metadata
         return all(each is None for each in others)
 
@@ -510,8 +500,6 @@ _MOST_MARKS = 1024
 
 
 class Touched:
-    """The changes of one keyword."""
-
     __slots__ = ("ids", "is_text", "is_whole")
 
     def __init__(self) -> None:
@@ -524,13 +512,7 @@ class Touched:
 
 
 class ChangeLog:
-    """The latest changes of a ledger, by the number of the applied entry.
-
-    Not thread-safe, like its ledger.
-
-    Args:
-        begun: The last entry before the first change.
-    """
+    """The latest changes of a ledger since the entry `begun`, by the number of the entry."""
 
     __slots__ = ("_lost", "_marks")
 

@@ -45,8 +45,6 @@ _Home: TypeAlias = tuple[int, int]
 
 
 class Merged(NamedTuple):
-    """What a replay does to a place."""
-
     new: list[Entry]
     """The entries that the place does not have."""
     order: list[Entry] | None
@@ -66,13 +64,7 @@ class Merged(NamedTuple):
 
 
 def merged(known: Sequence[Entry], given: Sequence[Entry], by: By) -> Merged:
-    """Return what a replay does to a place.
-
-    Args:
-        known: The entries of the place, in order.
-        given: Those of another copy, in order.
-        by: Signs the new entries that name no actor.
-    """
+    """Return what a replay of the entries `given` does to a place that has those `known`."""
     return _Merge(known).of(given, by)
 
 
@@ -297,10 +289,9 @@ def _joined(best: StoredFact, one: StoredFact, other: StoredFact) -> StoredFact:
 
 
 def _marked(best: StoredFact, one: StoredFact, other: StoredFact) -> StoredFact:
-    """Return a fact with the marks of both copies.
+    """Return a fact with the marks of both copies: one may lack those of a purge.
 
-    A purge marks what was superseded by a purged value, in the one copy that knows. A copy only
-    ever gains marks, so all copies end with the same ones.
+    A copy only ever gains marks, so all copies end with the same ones.
     """
     positions = {canonical(value): number for number, value in values_of(best)}
     for name in _MARKS:
@@ -347,12 +338,7 @@ CurrentChange: TypeAlias = Callable[[Ledger, str], Entry | None]
 
 
 def amended(known: Sequence[Entry], now: str, change: Amendment, by: By = NOBODY) -> list[Entry]:
-    """Return the entries that `change` returns for a ledger, recorded at `now` and signed by `by`.
-
-    Raises:
-        ValueError: A store could not have recorded one of them.
-        TypeError: `change` is not a function, or returned no list of entries.
-    """
+    """Return the entries that `change` returns for a ledger, recorded at `now` and signed by `by`."""
     expect_function(change, "change", "amend(change, subject, scope)")
     made: tuple[Any, ...] = expect_all(
         change(known, now), object, "The result of change", "return [entry]"
@@ -364,12 +350,7 @@ def amended(known: Sequence[Entry], now: str, change: Amendment, by: By = NOBODY
 
 
 def edited(entries: Sequence[Entry], edit: Edit) -> list[Entry | None]:
-    """Return each entry as edited, with its own time; an unchanged entry is the same object.
-
-    Raises:
-        ValueError: It returned more or fewer entries, or one that no store could have recorded.
-        TypeError: `edit` is not a function, or returned no list.
-    """
+    """Return each entry as edited, with its own time; an unchanged entry is the same object."""
     example = "rewrite(edit, subject, scope)"
     expect_function(edit, "edit", example)
     edited: Any = edit([entry.copy() for entry in entries])
@@ -386,10 +367,7 @@ def edited(entries: Sequence[Entry], edit: Edit) -> list[Entry | None]:
 
 
 class Received(list[Entry]):
-    """Checked entries from outside the store, in the form in which it would read them back.
-
-    An entry counts as recorded no earlier than the one before it.
-    """
+    """Checked entries from outside, as the store would read them back: none is recorded early."""
 
     def __init__(self, checked: Iterable[Entry]) -> None:
         super().__init__(checked)
@@ -399,12 +377,7 @@ class Received(list[Entry]):
 
 
 def received(entries: Sequence[Entry]) -> Received:
-    """Return entries that were recorded elsewhere as a store would read them back.
-
-    Raises:
-        ValueError: A store could not have recorded one of `entries`.
-        TypeError: They are not a list.
-    """
+    """Return entries that were recorded elsewhere as a store would read them back."""
     if isinstance(entries, Received):
         return entries
     given: tuple[Any, ...] = expect_all(entries, object, "entries", "await store.entries(...)")
@@ -417,10 +390,7 @@ would move it to another moment, and they would never agree."""
 
 
 def check_recorded(entries: Iterable[Entry], now: str) -> None:
-    """Raise `ValueError` if an entry was recorded after the present moment.
-
-    The log of a place never goes back, so all later saves would be recorded at that time, too.
-    """
+    """Raise `ValueError` for an entry of the future: all later saves would be recorded then, too."""
     latest = before(now, -CLOCK_TOLERANCE)
     if any(entry["at"] > latest for entry in entries):
         raise InputValueError(
@@ -430,7 +400,6 @@ def check_recorded(entries: Iterable[Entry], now: str) -> None:
 
 
 def _checked_entry(entry: Entry, number: int) -> Entry:
-    """Return a copy of an entry as a store would read it back."""
     from factmem.ledger._entry_check import check_entry  # slow import, for entries from outside
 
     try:

@@ -142,10 +142,7 @@ def _decided(item: Item) -> tuple[object, ...]:
 
 
 def last_said(items: list[Item]) -> Item:
-    """Return the item that a SINGLE concept shows of a keyword that has many.
-
-    The last said, but none that a model said beside a confirmed one.
-    """
+    """Return the last said item of a keyword, but none that a model said beside a confirmed one."""
     return items[0] if len(items) == 1 else max(items, key=_order(items))
 
 
@@ -171,11 +168,7 @@ def json_concept(
 def loaded(
     by_keyword: dict[str, KeywordItems], concept: Concept[Any, Any], now: str
 ) -> list[AnyFact]:
-    """Return the current facts of a concept.
-
-    Raises:
-        StoredFactError: A value does not fit the concept's type.
-    """
+    """Return the current facts of a concept; `StoredFactError` if a value does not fit its type."""
     if concept.was:
         return presented(concept, items_of(by_keyword, concept, now))
     held = by_keyword.get(concept.keyword)
@@ -208,7 +201,6 @@ def all_changed(
 def _changed(
     keyword: str, held: KeywordItems, touched: Touched, named: Concept[Any, Any] | None, now: str
 ) -> list[AnyFact | str]:
-    """Return the facts of a keyword; unchanged facts as their ids."""
     items: list[Item] = []
     for item in held.items.values():
         if item.is_alive(now):

@@ -139,8 +139,7 @@ def quoting_facts(entries: Iterable[Entry | None], values: QuotedValues) -> Iter
 def mentioning_facts(entries: Iterable[Entry | None], values: QuotedValues) -> Iterator[str]:
     """Yield the ids of the facts with a value in another text that no purge changes.
 
-    Keywords, descriptions and metadata may be keys of the application, and other values are facts
-    of their own. A reason is here if a value is a part of its words.
+    Keywords, descriptions and metadata may be keys of the application, other values facts.
     """
     known: dict[str, bool] = {}  # keywords and descriptions are the same in many facts
 
@@ -165,10 +164,7 @@ def mentioning_facts(entries: Iterable[Entry | None], values: QuotedValues) -> I
 
 
 def without_values(entry: Entry, values: QuotedValues) -> Entry:
-    """Return an entry whose quotes and reasons do not contain the values.
-
-    The same one if none does.
-    """
+    """Return an entry without values in quotes and reasons; the same one if none has any."""
     entry = unreasoned(entry, values)
     facts = [_fact_without(fact, values) for fact in entry.get("facts", ())]
     if all(new is old for new, old in zip(facts, entry.get("facts", ()), strict=True)):
@@ -177,7 +173,7 @@ def without_values(entry: Entry, values: QuotedValues) -> Entry:
 
 
 def unreasoned(entry: Entry, values: QuotedValues) -> Entry:
-    """Return an entry whose reasons do not contain the values; the same one if none does."""
+    """Return an entry without values in reasons; the same one if none has any."""
     reason = entry.get("reason", "")
     if values.are_in(reason):
         entry = {**entry, "reason": values.removed_from(reason)}
@@ -278,8 +274,6 @@ def _has_digit(word: str) -> bool:
 
 
 class Purged(NamedTuple):
-    """A ledger without purged values."""
-
     entries: list[Entry | None]
     """For each entry the same object if nothing of it was removed, a changed entry, or None."""
     quoting: tuple[str, ...]
@@ -333,9 +327,7 @@ def purged_again(
 ) -> tuple[list[Entry], list[JsonValue]]:
     """Return entries without values that another copy has purged, and these values.
 
-    Args:
-        entries: The merged entries, in order.
-        doomed: The time of the purge of each value, by its keyword: later saves of it stay.
+    `doomed` has the time of the purge of each, by its keyword: later saves of it stay.
     """
     found: list[JsonValue] = []
     doomed_in: set[int] = set()
@@ -374,7 +366,6 @@ class _Doomed(NamedTuple):
         now: str,
         names: frozenset[str] | None = None,
     ) -> "_Doomed":
-        """Return what a condition removes; `names` limits the checked entries, if given."""
         names = condition.names if names is None else names
         numbers = range(len(related.recorded)) if names is None else related.to(names).numbers
         trace = Trace(related.at(numbers))

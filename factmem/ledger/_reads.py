@@ -167,7 +167,6 @@ class LedgerReads:
         return any(each in self._by_keyword or each in self._passed for each in keywords)
 
     def is_wide(self, keyword: str, now: str) -> bool:
-        """Return whether also a SINGLE save adds to the values of a keyword."""
         held = self.at(now).get(keyword)
         return held is not None and held.is_wide(now)
 
@@ -215,11 +214,7 @@ class LedgerReads:
         return "" if held is None else held.description
 
     def load(self, concept: Concept[Any, L], now: str) -> list[L]:
-        """Return the current items of a concept's keyword as facts of the concept.
-
-        Raises:
-            StoredFactError: A value does not fit the concept's type.
-        """
+        """Return the facts of a concept; `StoredFactError` if a value does not fit its type."""
         by_keyword = self.at(now) if self._begins else self._by_keyword  # no call per load
         facts: list[Any] = loaded(by_keyword, concept, now)
         return facts
@@ -235,10 +230,7 @@ class LedgerReads:
             return all_presented(self.at(now), named, now)
 
     def version(self, now: str) -> str:
-        """Return a token that changes whenever the result of `load_all` may change.
-
-        Valid within this process, and unique to this ledger.
-        """
+        """Return a string that changes with `load_all`, unique to this ledger and process."""
         if self._log is None:
             self._log = ChangeLog(self._applied)
         return f"{self._serial}.{self._applied}.{self._expired(now)}.{self._begun_by(now)}"
@@ -265,9 +257,6 @@ class LedgerReads:
 
         An unchanged fact is returned as its id, and all are in the order of `load_all`. None if the
         version is of another ledger, or too old.
-
-        Raises:
-            StoredFactError: A value does not fit the type of its concept.
         """
         # Another serial is another ledger, as after an edit of the log or in another process.
         serial, _, rest = since.partition(".")

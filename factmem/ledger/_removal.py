@@ -46,10 +46,9 @@ def compacted(entries: Sequence[Entry], cutoff: str | None) -> list[Entry | None
 
 
 def tidied(entries: Sequence[Entry], now: str, *, expired: bool, cutoff: str) -> list[Entry | None]:
-    """Return a ledger's entries without values that ended by `cutoff` or expired before `now`.
+    """Return entries without values that ended by `cutoff`, or expired by now; see `compacted`.
 
-    Returns:
-        The same as `compacted`. An empty `cutoff` keeps replaced and forgotten values.
+    An empty `cutoff` keeps replaced and forgotten values.
     """
     trace = Trace(entries)
     now = max(now, trace.recorded_at)
@@ -220,10 +219,7 @@ class Rest:
         return records
 
     def _forget(self, entry: Entry) -> list[ForgottenItem]:
-        """Return the forgettings without purged digests.
-
-        Each still ends what was said before it.
-        """
+        """Return the forgettings without purged digests; each still ends what was said before."""
         return [
             (keyword, fact_id, "" if (keyword, digest) in self._nameless else digest)
             for keyword, fact_id, digest in entry.get("forget", ())
@@ -326,10 +322,7 @@ class Rest:
         return stub
 
     def _marked(self, fact: StoredFact, superseded: list[int], waits: list[int]) -> StoredFact:
-        """Return a fact with its superseded and proposed values marked.
-
-        The values that made them so may be removed.
-        """
+        """Return a fact with its superseded and proposed values marked: what made them so may go."""
         marks = fact.get("superseded", []), fact.get("proposed", [])
         is_moved = marks[1] not in ([], waits)  # to other positions
         if marks == (superseded, waits) or not (self._is_removing or is_moved):
@@ -342,10 +335,7 @@ class Rest:
         return marked
 
     def _unquoted(self, saved: SavedFact) -> StoredFact:
-        """Return a fact without the words of a purged value in its source.
-
-        A quote is kept if it also states something current.
-        """
+        """Return a fact without the words of a purged value, but a quote that states others stays."""
         fact = saved.fact
         source = fact.get("source")
         if source is None:

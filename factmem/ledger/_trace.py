@@ -272,8 +272,6 @@ class Related(NamedTuple):
 
 
 class RelatedEntries:
-    """Finds the entries of a ledger that belong together."""
-
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._entries = entries
         self._names: list[tuple[str, ...]] = list(map(_names, entries))
@@ -329,10 +327,9 @@ class RelatedEntries:
 def refolded(
     ledger: Ledger, before: Sequence[Entry], after: Sequence[Entry | None]
 ) -> Ledger | None:
-    """Return a ledger after an edit of its entries, by folding only the changed parts again.
+    """Return a ledger after an edit, by folding only the changed parts; the old one is spent.
 
-    None if the edit added something: items are in the order of their saves, which a part of the
-    entries cannot determine. The passed ledger must not be used any more.
+    None if the edit added something: the order of items is that of all saves.
     """
     touched = RelatedEntries(before).changed(after)
     times = list(accumulate(("" if each is None else each["at"] for each in after), max))

@@ -31,8 +31,6 @@ _Part: TypeAlias = tuple[str, Hashable]
 
 
 class _Held:
-    """The items of one keyword at one time."""
-
     def __init__(self, ledger: Ledger, keyword: str) -> None:
         held = ledger.state().by_keyword.get(keyword)
         self.fact_type: str = "" if held is None else held.fact_type

@@ -428,8 +428,6 @@ class ChangeReader:
 
 
 class _Effects:
-    """The effects of the last entry, as facts."""
-
     def __init__(
         self,
         trace: Trace,

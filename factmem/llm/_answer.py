@@ -88,9 +88,7 @@ class _Span:
 def json_values(text: str) -> list[JsonValue]:
     """Return the JSON values in `text`, in order; most answers have one.
 
-    Raises:
-        UnreadableTextError: There is no value, or one is damaged, cut off, or nested deeper than
-            200 levels.
+    Raises `UnreadableTextError` without a value, or if one is damaged, cut off, or too deep.
     """
     stripped = text.strip(_BLANKS)
     if not stripped:

@@ -202,8 +202,7 @@ async def current_facts(parts: MemoryParts) -> CurrentFacts:
 async def look_elsewhere(parts: MemoryParts) -> None:
     """Log once if the store has facts, but none of the memory's subjects in its scopes.
 
-    A program that opens the same folder with another product or subject would otherwise take it for
-    an empty store. A new user among others is no such case. Names of users are not logged.
+    It then looks empty by a wrong product or subject; a new user is no such case.
     """
     settings, selection = parts.settings, parts.selection
     if settings.is_looked or not is_complete(store := as_store(settings.provider)):
@@ -245,8 +244,7 @@ async def _places(
 ) -> list[Place]:
     """Return the places of a load, after `check`.
 
-    The provider reports each load as an event. A call that is rejected before it reaches the
-    provider is reported here; this is skipped if there are no listeners.
+    The provider reports loads; one that is rejected before is reported here.
     """
     if not parts.events:
         check()
@@ -337,13 +335,9 @@ async def _search_places(
     operation: OperationInProgress,
     present: Sequence[str] = (),
 ) -> RecallResult:
-    """Search the places of an operation, and record the matches in it.
+    """Search the places of an operation by the sentences of a question, and record the matches.
 
-    Args:
-        parts: The memory.
-        queries: The question, or each sentence of it.
-        operation: The operation.
-        present: The texts of the messages in the chat, which are not to be found again.
+    The texts `present` in the chat are not to be found again.
     """
     # First, because an embedder may take long and the store may be closed meanwhile.
     turns = await parts.turn_search.find(operation.places, queries, present)
@@ -388,7 +382,7 @@ async def _places_inside(store: FactStore, boundary: Boundary) -> list[Place]:
 
 
 async def _further(parts: MemoryParts, found: RecallResult) -> list[PlacedFact]:
-    """Return the other values of the concepts of the best three matches, the newest first.
+    """Return other values of the concepts of the best three matches, the newest first.
 
     A question for a list has its answers in many facts, of which few have its words.
     """

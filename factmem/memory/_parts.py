@@ -214,8 +214,6 @@ class MemoryParts:
 
 
 class ObservedChatModel:
-    """A chat model whose extractions are events."""
-
     def __init__(self, model: ChatModel, events: MemoryEvents) -> None:
         self._model = model
         self._events = events
@@ -241,10 +239,7 @@ def observed(model: ChatModel | None, events: MemoryEvents) -> ChatModel | None:
 
 
 async def tell_definitions(parts: MemoryParts) -> None:
-    """Tell the store the concepts, unless that is done; an event names those that differ.
-
-    If the store fails, only the event says so: the comparison is no condition of any other call.
-    """
+    """Tell the store the concepts once; an event names those that differ, or a failure."""
     declared, told = parts.settings.concepts, parts.settings.told
     is_read_only = parts.selection.boundary.is_read_only
     if told >= set(declared) or is_read_only or not is_complete(parts.provider):

@@ -95,9 +95,8 @@ async def _put_in_order(
 ) -> None:
     """Write each value of a list as a fact with its positions, in place of the same value.
 
-    A store has each value of a concept once, and without positions they come in the order in which
-    they were said. Values that others saved meanwhile stay, at the end. `held` are the stored facts,
-    whose sources and other fields stay.
+    Otherwise they come in the order in which they were said. Values that others saved meanwhile
+    stay, at the end. `held` are the stored facts, whose sources and other fields stay.
     """
     place, dump = writing_place(parts.selection), concept.codec.dump
     positions: dict[Any, list[int]] = {}

@@ -60,10 +60,7 @@ class PlaceSelection:
         return f"{', '.join(subjects) or 'no subject'} in {', '.join(scopes) or 'no scope'}"
 
     def places(self, subjects: Subjects = None, scopes: Scopes = None) -> list[Place]:
-        """Return the places to read: each subject in each scope, without duplicates.
-
-        Scope types without a name and places outside the boundary are skipped.
-        """
+        """Return the places to read, inside the boundary: each subject in each named scope, once."""
         if subjects is None and scopes is None and self._defaults is not None:
             return [*self._defaults]
         allows = self.boundary.allows
@@ -75,9 +72,7 @@ class PlaceSelection:
     def requested(self, subjects: Subjects = None, scopes: Scopes = None) -> list[Place]:
         """Return the places that a call requests, inside the boundary or not, without duplicates.
 
-        Raises:
-            UnboundSubjectError: A per-entity subject has no entity.
-            ValueError: There is no scope, neither in the call nor as a default.
+        `UnboundSubjectError` without an entity; `ValueError` without any scope.
         """
         chosen = self.subjects if subjects is None else checked_subjects(subjects)
         for subject in chosen:
@@ -103,11 +98,8 @@ class PlaceSelection:
     def writable_places(self, subjects: Subjects = None, scopes: Scopes = None) -> list[Place]:
         """Return the places that a call may write: those that it requests inside the boundary.
 
-        Raises:
-            UnboundSubjectError: A per-entity subject has no entity.
-            MemoryAccessError: A subject or scope of the call has no place inside, or the boundary
-                is read-only.
-            ValueError: There is no scope, neither in the call nor as a default.
+        `MemoryAccessError` if a subject or scope of the call has no place inside, or all is
+        read-only; else as `requested`.
         """
         requested = self.requested(subjects, scopes)
         inside = [place for place in requested if self.boundary.allows(place.identity)]
@@ -121,10 +113,7 @@ class PlaceSelection:
         return inside
 
     def detection_places(self) -> list[Place]:
-        """Return the writable places, if a model can distinguish them.
-
-        A model sees subjects by name and scopes by type, never an entity or a scope's name.
-        """
+        """Return the writable places; a model must distinguish them by subject and type of scope."""
         places = self.writable_places()
         if not places:
             raise InputValueError(

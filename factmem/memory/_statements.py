@@ -117,10 +117,7 @@ def changed(present: Sequence[AnyFact], place: Place) -> ChangedError:
 
 
 async def save_unchanged(parts: MemoryParts, fact: F, if_unchanged: Expected | None) -> F:
-    """Save a fact in the first place if its concept has the state that was read.
-
-    It counts as said when it is recorded: after what was read.
-    """
+    """Save a fact in the first place, as said now, if its concept has the state that was read."""
     place, concept = writing_place(parts.selection), fact.concept
     wanted = None if if_unchanged is None else expected_version(if_unchanged)
     entry, at = stored(fact), ""

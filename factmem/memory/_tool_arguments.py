@@ -203,12 +203,7 @@ class NoArguments(_Arguments):
 
 
 def arguments_given(given: str | Mapping[str, object] | None, arguments: type[A]) -> A:
-    """Parse the arguments of a tool leniently.
-
-    Raises:
-        UnreadableArgumentsError: The arguments cannot be parsed. The message quotes nothing of
-            them.
-    """
+    """Parse the arguments of a tool leniently; no error quotes them."""
     needed = ", ".join(arguments.model_fields)
     usual = f"The arguments must be a JSON object with: {needed}"
     try:
@@ -225,7 +220,6 @@ def arguments_given(given: str | Mapping[str, object] | None, arguments: type[A]
 
 
 def _explained(problem: ErrorDetails, usual: str) -> str:
-    """Return what is wrong with which argument."""
     name = str(problem["loc"][0]) if problem["loc"] else ""
     if problem["type"] == _FOR_MODEL:
         return problem["msg"]
@@ -333,12 +327,10 @@ def _form(value: JsonValue) -> str:
 
 
 def _first_moment(day: date) -> datetime:
-    """Return the start of a day in the easternmost time zone, UTC+14."""
     moment = datetime.combine(day, time(), UTC)
     return moment if day == date.min else moment - timedelta(hours=14)
 
 
 def _last_moment(day: date) -> datetime:
-    """Return the end of a day in the westernmost time zone, UTC-12."""
     moment = datetime.combine(day, time(), UTC)
     return moment if day.year == date.max.year else moment + timedelta(hours=36)

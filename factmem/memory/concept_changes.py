@@ -251,7 +251,6 @@ async def convert_place(
 def _convert(
     fact: StoredFact, concept: Concept[Any, Any], function: Conversion, failed: list[str]
 ) -> int:
-    """Convert the values of one stored fact in place; return their number."""
     values = fact["values"] if "values" in fact else [fact["value"]] if "value" in fact else []
     try:
         new = [
@@ -363,7 +362,6 @@ class KeywordMerge:
         return {canonical(item.value): self._fact(item, is_many=is_many) for item in items}
 
     def _made(self, result: Any) -> dict[Canonical, StoredFact]:
-        """Return the values that the function of the application returned."""
         concept, now = self._concept, moment(self._now)
         facts: list[AnyFact]
         if concept.fact_type is FactType.SINGLE:

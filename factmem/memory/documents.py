@@ -185,7 +185,6 @@ class MemoryDocuments:
 
 
 def _checked(path: str) -> str:
-    """Return a path without empty parts."""
     expect(path, str, "path", _EXAMPLE)
     parts = [part for part in path.split("/") if part not in {"", "."}]
     tidy = "/" + "/".join(parts)
@@ -220,7 +219,6 @@ def _all_paths(ledger: Ledger, now: str) -> set[str]:
 
 
 def _check_free(ledger: Ledger, path: str, now: str, *, may_exist: bool = False) -> None:
-    """Check that a document can be written to a path."""
     for each in _all_paths(ledger, now):
         if _is_below(each, path) and not (may_exist and each == path):
             raise FileExistsError(path)

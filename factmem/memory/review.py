@@ -437,11 +437,7 @@ def _removed(fact: AnyFact) -> Callable[[Ledger, str], Entry]:
 def _retracted(
     fact: AnyFact, keys: Iterable[Canonical], ledger: Ledger, now: str
 ) -> list[RetractedValue]:
-    """Return the ends of values; also of those that were said at the same time, as the person saw them.
-
-    Times are equal if a clock was set back since: an entry is never recorded before the one before
-    it.
-    """
+    """Return the ends of values, also of those said at the same time, which a clock set back gives."""
     held = [item for word in fact.concept.keywords for item in ledger.items(word, now).values()]
     last = max([fact.id, *(item.last[1] for item in held)])
     return [

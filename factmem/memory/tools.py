@@ -119,12 +119,7 @@ def _is_text(value: JsonValue) -> bool:
 
 
 def _fact(parts: MemoryParts, asked: SaveArguments, concept: Concept[Any, Any]) -> Any:
-    """Return the fact to save.
-
-    Raises:
-        ValueError: The value does not fit the concept, or the period is empty. The message does not
-            quote the value.
-    """
+    """Return the fact to save; `ValueError`, without the value, if it is not possible."""
     if asked.value is None:
         raise ValueError("`value` is missing")
     try:

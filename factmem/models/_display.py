@@ -46,10 +46,9 @@ class Sheet(NamedTuple):
 
 
 class Displayed:
-    """Mixin for objects that notebooks and `rich` display as a table.
+    """Mixin for objects that notebooks and `rich` display as a table of the fields in `repr`.
 
-    A dataclass shows the fields that are in its `repr`; other classes override `_sheet`. Strings
-    are escaped: markup in a value is shown as text.
+    Strings are escaped: markup in a value is shown as text. `_sheet` may be overridden.
     """
 
     __slots__ = ()
@@ -144,7 +143,6 @@ def fact_cells(fact: Any, position: int | None = None) -> dict[str, Any]:
 
 
 def fact_text(fact: Any) -> str:
-    """Return description and values of a fact; a value may contain markup."""
     about = fact.concept.description or fact.concept.keyword
     return f"{about}: {', '.join(map(words, fact.values))}"
 

@@ -39,9 +39,8 @@ _run = re.compile(f"{_MARK}{{{_LONGEST_RUN}}}")
 def normalized(form: Form, text: str) -> str:
     """Return a string in a normal form of Unicode.
 
-    The result equals that of `unicodedata.normalize`, except for runs of more than 30 combining
-    marks. These are normalised in parts, because sorting takes time quadratic in the length of a
-    run: `normalize` needs minutes for a string of a million marks.
+    `unicodedata.normalize` needs minutes for a string of a million marks: it sorts them in
+    quadratic time. Runs of more than 30 are normalised in parts, and may differ from its result.
     """
     if text.isascii():
         return text
@@ -93,11 +92,9 @@ def with_article(what: str) -> str:
 
 
 def checked_name(name: str, what: str) -> str:
-    """Return `name` in Unicode normal form NFC.
+    """Return `name` in Unicode normal form NFC; raise unless it is a string that can be a name.
 
-    Raises:
-        TypeError: It is not a string.
-        ValueError: It is empty or too long, or contains control characters or lone surrogates.
+    It is empty or too long, or has control characters or lone surrogates: `ValueError`.
     """
     if type(name) is not str:  # the call takes as long as all other checks
         expect(name, str, what, '"alice"')
@@ -171,10 +168,9 @@ def _sorted(value: JsonValue) -> JsonValue:
 
 
 class ValueCodec:
-    """Validates, dumps and loads the values of one type.
+    """Validates, dumps and loads the values of one type; no error contains a value.
 
-    Strings have a fast path, because nearly all values are strings. No error message contains a
-    value.
+    Strings have a fast path, because nearly all values are strings.
     """
 
     __slots__ = ("_built", "_form", "_name", "_read", "is_plain_text")
@@ -197,12 +193,7 @@ class ValueCodec:
         return self._built
 
     def check(self, value: object, keyword: str) -> Any:
-        """Return `value` after strict validation.
-
-        Raises:
-            ValueError: The value is not of the type. The message names the concept and the kind of
-                mismatch, never the value.
-        """
+        """Return `value` after strict validation; `ValueError` names the concept and the mismatch."""
         if self.is_plain_text and type(value) is str:
             if not (value.isascii() or is_text(value)):  # a call costs as much as the rest
                 raise InputValueError(f"The value for {keyword!r} contains a lone surrogate")
@@ -215,9 +206,8 @@ class ValueCodec:
     def dump(self, value: object, keyword: str) -> JsonValue:
         """Return `value` as plain JSON that loads as an equal value.
 
-        Raises:
-            ValueError: The value has no JSON that validates to an equal value of the same type:
-                NaN, infinity, secrets, lone surrogates, excluded fields, nesting beyond 200.
+        `ValueError` without such JSON: NaN, infinity, secrets, lone surrogates, excluded fields,
+        nesting beyond 200.
         """
         if self.is_plain_text:
             text_value: str = self.check(value, keyword)
@@ -237,11 +227,7 @@ class ValueCodec:
         return plain
 
     def load(self, plain: JsonValue) -> Any:
-        """Return the value of plain JSON that `dump` returned.
-
-        Raises:
-            ValueError: It does not fit the type. The message contains the kind of mismatch only.
-        """
+        """Return the value of plain JSON that `dump` returned, or raise `ValueError`."""
         if self.is_plain_text and type(plain) is str:
             return plain
         text = pydantic_core.to_json(plain)

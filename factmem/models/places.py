@@ -176,8 +176,7 @@ def levels_of(entity: str) -> tuple[str, ...]:
 def _checked_entity(entity: str) -> str:
     """Return an entity in the form that `of` makes, or raise `ValueError`.
 
-    Another form, such as "//alice" or "//acme/", would print and match as the entity of its levels
-    and still be another one: erasing the user would leave it.
+    "//acme/" would print and match as its levels and be another one, left by an erasure.
     """
     entity = checked_name(entity, "entity")
     if entity.startswith(_LEVELS):

@@ -34,12 +34,12 @@ _ISSUED = re.compile(
 digits, would be a card."""
 
 _WORDS = (
-    r"(?:pass ?words?|pass ?codes?|pass ?phrases?|passwd|pwd|pw|pin(?: ?codes?| numbers?)?|cvv|cvc"
+    r"(?:pass ?words?|pass ?codes?|pass ?phrases?|passwd|pwd|pw|(?:pass|tokens?)(?=\s*[:=])|p[iy]n(?:[ -]?codes?|-?kode| numbers?)?|cvv|cvc"
     r"|(?:api|secret|private|access|licen[cs]e|encryption|recovery|seed)[ -]?"
-    r"(?:keys?|tokens?|codes?|phrases?)"
+    r"(?:keys?|tokens?|codes?|phrases?)|(?:backup|2fa|one-time) ?codes?"
     r"|(?:door|gate|entry|alarm|unlock|security|wi-?fi|router)[ -]?(?:keys?|codes?)"
-    r"|(?:wlan|wi-?fi)-?schlüssel|türcode|codes? (?:d'(?:accès|entrée)|(?:de la porte|du wifi),?)"
-    r"|claves? del? (?:wi-?fi|router|banco|correo)|código de (?:acceso|seguridad)"
+    r"|(?:wlan|wi-?fi)-?schlüssel|(?:tür|zugangs|entsperr|toegangs)-?codes?|digicodes?|пин(?:-?код\w{0,2})?|codes? (?:d'(?:accès|entrée)|(?:de la porte|du wifi),?)"
+    r"|(?:mi|la|tu) clave(?= es |:| de )|claves? del? (?:wi-?fi|router|banco|correo)|código de (?:acceso|seguridad)"
     r"|(?:credit |debit |bank )?card ?numbers?|passw(?:ort|örter)|kennw(?:ort|örter)|geheimzahl"
     r"|contraseñas?|mots? de passe|codes? secrets?|senhas?|palavras?-passe|парол[ьяюем]|wachtwoord(?:en)?"
     r"|hasł[oa]|şifre\w{0,4}|parol[ae] d'ordine|mật khẩu|kata sandi|lösenord|passord|adgangskode|salasana"
@@ -58,9 +58,29 @@ _STATED = re.compile(
 )
 _NAMED = re.compile(rf"(?:(?<![^\W_])(?:{_NAMES})|{_UNSPACED})([^\n]{{0,100}})", re.IGNORECASE)
 """The name of a secret, and what follows it: a word there is one only if it looks like a code."""
+_CODE = re.compile(
+    r"(?<![^\W_])(?:codes?|c[oó]digos?|codic[ei]|combina(?:tion|ci[oó]n|ção)|combinazione|kod(?:u|e|ed|en)?|код\w{0,2}|unlock"
+    r"|cvv|cvc|mã|รหัส)(?![^\W_])|번호|[门門]禁码|コード|番号|รหัส|(?<=[门門柜箱])码",
+    re.IGNORECASE,
+)
+_LOCKED = re.compile(
+    r"(?<![^\W_])(?:doors?|gate|safe|al(?:l)?arm\w?|lock(?:er)?|padlock|phone|garage|building|card|tor|tresor|handy"
+    r"|\w*(?:türe?|schloss|karte|deur)|puerta|portal|caja fuerte|candado|tarjeta|porte|portail|immeuble|coffre|cadenas|carte"
+    r"|porta|portone|cancello|cassaforte|bancomat|carta|portão|cofre|cartão|poort|kluis|slot|домофон\w?|сейф\w?|двер\w{1,2}"
+    r"|подъезд\w?|карт\w|domofon\w?|bram[ay]|drzwi|sejf\w?|kap\u0131|kasa|cửa|két)(?![^\W_])"
+    r"|현관|도어락|금고|사물함|玄関|ドア|金庫|ロッカー|[门門]|保险箱|储物柜|ประตู|ตู้เซฟ",
+    re.IGNORECASE,
+)
+"""A number is a secret beside words of both kinds: a postal code opens nothing."""
+_PHRASE = re.compile(
+    r"(?:seed|recovery|pass|secret) ?phrase (?:is|was|:)\s*((?:[a-z]{3,9}(?: |$|(?=[.,]))){4,24})",
+    re.IGNORECASE,
+)
 _PRODUCT = re.compile(r"pass|key|pin\d", re.IGNORECASE)
 """What products for secrets are called: "1Password"."""
 _KEYWORD = re.compile(rf"(?:^|.*[ -])(?:{_NAMES})", re.IGNORECASE)
+_STRONG_MARK = re.compile(r"[^\W_][!#$%^&*_+~?](?=\w)")
+"""A mark of passwords within a word."""
 _MARKS = frozenset("!@#$%^&*_=+~?")
 """Marks of passwords. Others join ordinary words: "password/PIN", "passwords (old)"."""
 
@@ -81,6 +101,7 @@ def masked(text: str) -> str:
     """Return a quote without the secrets in it, so that no fact stores them as its evidence."""
     text = _CARD.sub(lambda card: _MASK if _is_card(card.group()) else card.group(), text)
     text = _KEYS.sub(_MASK, text)
+    text = _PHRASE.sub(lambda each: each.group().replace(each.group(1), _MASK), text)
     for word in _stated(text):
         if _is_code(word):
             text = text.replace(word, _MASK)
@@ -111,14 +132,30 @@ def _stated(text: str) -> list[str]:
         if _is_code(word) or (is_said and is_last and len(word) > 2):
             found.append(word)
     for each in _NAMED.finditer(text[:4_000]):
-        clause = re.split(r"[.,;!?](?:\s|$)|。", each.group(1))[0]
+        clause = re.split(r"[.,;!?](?:\s|$)|。", each.group(1).lstrip(" ,"))[0]
         words = (word.strip(_AROUND) for word in re.split(r"[\s:=是は]+", clause))
         found += [word for word in words if _is_strong_code(word) and not _PRODUCT.search(word)]
+        rest = re.split(r"[.;!?](?:\s|$)|。", each.group(1))[0].split()
+        found += [word.strip(_AROUND) for word in rest if _STRONG_MARK.search(word)]
+    for sentence in re.split(r"[.;!?](?:\s|$)|[。\n]", text[:4_000]):
+        if _CODE.search(sentence) and _LOCKED.search(sentence):
+            words = (word.strip(_AROUND) for word in re.split(r"[\s:=是は]+", sentence))
+            found += [word for word in words if _opens(word)]
+    for each in _PHRASE.finditer(text[:4_000]):
+        found += each.group(1).split()
     return found
+
+
+def _opens(word: str) -> bool:
+    """Whether a word of three or more letters and digits has a digit, and is no year."""
+    bare = "".join(filter(str.isalnum, word))
+    is_year = bare.isdecimal() and len(bare) == 4 and 1900 <= int(bare) <= 2100
+    return len(bare) > 2 and any(map(str.isdecimal, bare)) and not is_year
 
 
 def _is_strong_code(word: str) -> bool:
     """Whether a word mixes letters with digits or marks, or is a PIN; no year and no ordinal."""
+    word = word.strip("#*").replace("-", "") if not any(map(str.isalpha, word)) else word
     if word.isdecimal():
         return 4 <= len(word) <= 8 and not 1900 <= int(word[:4]) <= 2100
     has_letter, has_digit = (any(map(kind, word)) for kind in (str.isalpha, str.isdigit))

@@ -16,6 +16,7 @@ from factmem._text.spelling import (
     Keywords,
     added_words,
     given_values,
+    has_common_word,
     text_of,
     tidy_keyword,
     word_count,
@@ -206,7 +207,8 @@ class Rules:
             found.add(Doubt.CUT)
         if citation.sentence.is_question():
             found.add(Doubt.QUESTION)
-        if self._transcript.spoken_by_another(number, citation.span[0]) is None:
+        label = self._transcript.speaker_at(number, citation.span[0])
+        if label is not None and not has_common_word(label.key, known):
             found.add(Doubt.SPEAKER)
         return found
 
@@ -392,7 +394,8 @@ class Rules:
         if not any(is_telling(given, text, text_of(key)) for key in values):
             detail = "its quote is one short word that does not hold the value"
             raise Refusal(RejectionReason.WEAK_QUOTE, detail)
-        if self._transcript.spoken_by_another(message.number, span[0]):
+        label = self._transcript.speaker_at(message.number, span[0])
+        if label is not None and label.is_sure:
             detail = "its message must not be cited: these words are another person's"
             raise Refusal(RejectionReason.UNTRUSTED_MESSAGE, detail)
         is_whole = not item.is_quote_repaired and "..." not in item.quote

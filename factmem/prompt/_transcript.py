@@ -278,7 +278,7 @@ class Transcript:
         self._speaker = speaker
         self.own_names: set[str] = set()
         """How the user is called in the text of messages, case-folded."""
-        self._labels: Mapping[int, Sequence[_Label]] | None = None
+        self._labels: Mapping[int, Sequence[Label]] | None = None
         self.others: tuple[str, ...] = ()
         """The names of users whose messages must not be cited."""
         if isinstance(speaker, str):
@@ -351,32 +351,34 @@ class Transcript:
                     return _name_key(entity) in wanted
         return _name_key(name) in wanted
 
-    def spoken_by_another(self, number: int, start: int) -> bool | None:
-        """Return whether a position in a message has another person's words, by its text.
+    def speaker_at(self, number: int, start: int) -> "Label | None":
+        """Return the label of another person's words at a position in a message, by its text.
 
         "[Sam]: I live in Rome" and, in a chat of several such names, "Sam: I live in Rome" are
-        Sam's. None if one name at the beginning of the message could also be a heading.
+        Sam's. A label could also be a heading if it is not sure.
         """
         if self._labels is None:
             self._labels = self._found_labels()
         before = [each for each in self._labels.get(number, ()) if each.start <= start]
-        if not before or before[-1].key in self.own_names:
-            return False
-        return before[-1].is_sure
+        is_own = not before or before[-1].key in self.own_names or before[-1].is_sure is False
+        return None if is_own else before[-1]
 
-    def _found_labels(self) -> dict[int, list["_Label"]]:
+    def _found_labels(self) -> dict[int, list["Label"]]:
         numbers = [each.number for each in self.messages if each.kind is SourceKind.USER]
         texts = {number: self.text(number).plain for number in numbers}
         found = {number: _labels_in(text) for number, text in texts.items()}
-        keys = {label.key for labels in found.values() for label in labels}
+        keys = {label.key for labels in found.values() for label in labels if label.is_name}
+        holders = sum(any(label.is_name for label in labels) for labels in found.values())
         known = {_name_key(each.name) for each in self.messages if each.name} | self.own_names
         if len(keys) == 1 and not any(each.name for each in self.messages):
             self.own_names |= {key for key in keys if any(key.startswith(f"{o} ") for o in known)}
         for number, likes in _like_own(texts, known).items():
-            found[number] = sorted({*found[number], *likes}, key=lambda each: each.start)
-        if len(keys) > 1 or keys & known:
+            places = {each.start for each in likes}
+            rest = [each for each in found[number] if each.start not in places]
+            found[number] = sorted([*rest, *likes], key=lambda each: each.start)
+        if (len(keys) > 1 and holders > 1) or keys & known:
             found = {
-                number: [label._replace(is_sure=True) for label in labels]
+                number: [label._replace(is_sure=label.is_name or label.is_sure) for label in labels]
                 for number, labels in found.items()
             }
         return found
@@ -577,20 +579,24 @@ def _name_key(name: str) -> str:
     return normalized("NFKC", name[:1_000]).casefold().strip()
 
 
-class _Label(NamedTuple):
+class Label(NamedTuple):
     """The name of a speaker at the beginning of a line."""
 
     key: str
     start: int
     is_sure: bool | None
-    """None for the one name at the beginning of a message of one line."""
+    """None for what may also be a heading: "Sam: ..." and "Work: ..."; False for an entry."""
+    is_name: bool = False
+    """Whether it is written like a name, before a sentence."""
 
 
 _TIME_BEFORE = r"(?:[\[(]?\d+[/.:-]\d[\d/.,:\s-]*(?:[AaPp]\.?[Mm]\.?)?[\])]?\s*[-,]?\s*)?"
 _LABEL = re.compile(
-    rf"^[ \t>*_-]*{_TIME_BEFORE}(?:\[([^\]\n]{{1,40}})\]\s*[:>-]?|<([^>\n]{{1,40}})>\s*:?"
-    rf"|[*_]{{0,2}}([^\W_][^\n:\[\]<>\"]{{0,39}}?)[*_]{{0,2}}\s*(?:[\[(][\d:.,/ APMapm-]+[\])])?\s*:[*_]{{0,2}})"
-    r"[ \t]*(?=\S)([^\n]*)",
+    rf"^[ \t>*_-]*(?:\d{{1,3}}[.)][ \t]+)?{_TIME_BEFORE}"
+    r"(?:\[([^\]\n]{1,40})\]\s*[:>-]?|<([^>\n]{1,40})>\s*:?"
+    r"|[*_\"]{0,2}([^\W_][^\n:\[\]<>()\"*]{0,39}?)[*_\"]{0,2}\s*"
+    r"(?:[\[(][^\])\n]{1,30}[\])]|@?\s*\d\d?:\d\d)?\s*(?::|(?<=[^\W_])>)[*_\"]{0,2})"
+    r"[ \t]*([^\n]*)",
     re.MULTILINE,
 )
 """A line with the name of its speaker: "Sam: ...", "[Sam] ...", "10:21 - Sam: ...", "**Sam:**
@@ -603,25 +609,35 @@ _LEAST_SAID = 3
 """A line of fewer words is an entry of a form: "Diet: vegan"."""
 
 
-def _labels_in(plain: str) -> list[_Label]:
-    found: list[_Label] = []
+def _labels_in(plain: str) -> list[Label]:
+    """Return the labels of lines; those of a log, in which a speaker has two turns, are sure."""
+    found: list[Label] = []
+    is_alone = False
     for match in _LABEL.finditer(plain[:50_000]):
         in_brackets, in_angles, bare, said = match.groups()
         name = next(each for each in (in_brackets, in_angles, bare) if each is not None)
         words = name.split()
         is_short = name.isascii() and sum(map(str.isalnum, name)) < _SHORTEST_NAME
-        is_name = (
-            not (is_short and bare)
-            and 0 < len(words) <= _MOST_NAMES
-            and not any(map(_is_no_name, words))
-        )
+        if (is_short and bare) or not 0 < len(words) <= _MOST_NAMES:
+            continue
         is_long = len(said.split()) >= _LEAST_SAID or len(said.encode()) > 2 * len(said) > 8
-        if is_name and is_long:
-            is_alone = match.start() == 0 and match.end() == len(plain.rstrip())
-            is_sentence = is_alone and not said[0].islower()
-            is_sure = True if bare is None or "@" in name else (None if is_sentence else False)
-            found.append(_Label(_name_key(name), match.start(), is_sure))
-    return found
+        is_name = is_long and not any(map(_is_no_name, words))
+        is_marked = bare is None or "@" in name
+        is_word = len(words) == 1 and any(map(str.isalpha, name))
+        is_sure = (True if is_marked else None) if is_name or (is_word and is_long) else False
+        found.append(Label(_name_key(name), match.start(), is_sure, is_name))
+        is_all = match.start() == 0 and match.end() == len(plain.rstrip())
+        is_alone = is_all and not said[:1].islower()
+    turns = [key for key, _ in itertools.groupby(found, key=lambda each: each.key)]
+    if len(turns) > len({*turns}) > 1:
+        return [each._replace(is_sure=True) for each in found]
+    if len({*turns}) > 1:
+        return found
+    return [
+        each if each.is_sure or is_alone else each._replace(is_sure=False)
+        for each in found
+        if each.is_name
+    ]
 
 
 _TIME = r"[ \t,]*[\[(]?\d{1,2}[:.]\d\d[\d:., APMapm]*[\])]?"
@@ -634,14 +650,15 @@ _OPENING = re.compile(
 """The beginning of a line that may have the name of its speaker, in any form."""
 
 
-def _like_own(texts: Mapping[int, str], own: set[str]) -> dict[int, list[_Label]]:
+def _like_own(texts: Mapping[int, str], own: set[str]) -> dict[int, list[Label]]:
     """Return the labels in a form that has one of the user's own names, or several and a mark.
 
-    Such are names in small letters, and lines that have only a name and a time.
+    Such are names in small letters, and lines that have only a name and a time: several of these
+    could also be a timetable.
     """
     found = {
         number: [
-            (_form(before, after), _Label(_name_key(name), start, True))
+            (_form(before, after), Label(_name_key(name), start, True))
             for start, (before, name, after) in (
                 (match.start(), match.groups()) for match in _OPENING.finditer(text[:50_000])
             )
@@ -652,13 +669,14 @@ def _like_own(texts: Mapping[int, str], own: set[str]) -> dict[int, list[_Label]
     names: dict[str, set[str]] = {}
     for form, label in chain.from_iterable(found.values()):
         names.setdefault(form, set()).add(label.key)
-    forms = {
-        form
+    sure = {
+        form: bool(keys & own or re.search(r"[<@]|0:0.*:$", form)) or None
         for form, keys in names.items()
-        if keys & own or (len(keys) > 1 and re.search(r"[<@]|0:0.*:$", form))
+        if keys & own or (len(keys) > 1 and re.search(r"[<@]|0:0", form))
     }
     return {
-        number: [label for form, label in lines if form in forms] for number, lines in found.items()
+        number: [label._replace(is_sure=sure[form]) for form, label in lines if form in sure]
+        for number, lines in found.items()
     }
 
 

@@ -120,9 +120,6 @@ LOGS = [
 NOTES = [
     "First - {}\nThen - {}",
     "Breakfast: oats\n{}\n{}",
-    "1. Home: {}\n2. Job: {}",
-    "- home: {}\n- work: {}",
-    "Mon 10:00\n{}\nTue 11:00\n{}",
     "About me:\n{}\n\nWork:\n{}",
     "[x] {}\n[ ] {}",
 ]
@@ -136,9 +133,64 @@ async def test_a_line_that_begins_like_the_users_own_is_of_another(form: str, is
     assert (await learnt(chat, "Alex"))[1] == (["Oslo"] if is_log else ["Oslo", "Rome"])
 
 
-@table("form", [LOGS[1], LOGS[2], LOGS[8], LOGS[9]])
+OTHERS_LOGS = [
+    *(
+        form
+        for form in LOGS
+        if " - " not in form[:8] and "\u2014" not in form and ":\n" not in form
+    ),
+    "Sam: {}\nAlex: {}",
+    "SAM: {}\nALEX: {}",
+    "[Sam]: {}\n[Alex]: {}",
+    "1. Sam: {}\n2. Alex: {}",
+    "Sam> {}\nAlex> {}",
+    "Sam (he/him): {}\nAlex (she/her): {}",
+    "Sam [Tuesday 10:21]: {}\nAlex [Tuesday 10:22]: {}",
+    "Sam @ 10:21: {}\nAlex @ 10:22: {}",
+    "\u201cSam\u201d: {}\n\u201cAlex\u201d: {}",
+    "Sam 10:21\n{}\nAlex 10:22\n{}",
+    "Sam: {}\nAlex: ok\nSam: you?\nAlex: {}",
+    "Sam:\n{}\n\nAlex:\n{}\n\nSam:\nNice!",
+    "here is our chat\nSam: {}\nAlex: {}",
+    "Sam: {}\nAlex: cool",
+    "민수: {}\n지현: {}",
+    "小明：{}\n小红：{}",  # noqa: RUF001 - full width
+    "Лиза: {}\nЮлия: {}",
+    "User1: {}\nUser2: {}",
+]
+
+
+@table("form", OTHERS_LOGS)
 async def test_a_log_without_the_user_teaches_nothing(form: str) -> None:
-    assert (await learnt([user(form.format("I live in Rome", "I live in Oslo"))], "u1"))[1] == []
+    """The report says so: its lines are refused as another person's, or proposed."""
+    report, values = await learnt([user(form.format("I live in Rome", "I live in Oslo"))], "u1")
+
+    assert values == []
+    assert len(report.rejected) + len(report.proposed) == form.count("{}")
+
+
+HEADED = [
+    ("Home: I live in Rome\nWork: I work at Bosch", "home"),
+    ("home: I live in Rome\nwork: I work at Bosch", "home"),
+    ("1. Home: I live in Rome\n2. Job: I work at Bosch", "home"),
+    ("- Family: I have two kids\n- Home: I live in Rome", "home-city"),
+    ("Rome: I live in Rome since May\nBonn: I was born there", "home-city"),
+    ("Diet: vegan\nCity: Rome", "city"),
+    ("City: Rome\nDiet: vegan", "residence"),
+    ("HOME: I live in Rome with Ann\nJOB: I work at Bosch", "home"),
+    ("Q: where do you live?\nA: I live in Rome", "home"),
+    ("Home is: I live in Rome", "home"),
+]
+
+
+@table(("text", "keyword"), HEADED)
+async def test_a_heading_of_its_own_topic_is_no_speaker(text: str, keyword: str) -> None:
+    line = next(each for each in text.split("\n") if "Rome" in each)
+    given = item(quote=line.partition(": ")[2], keyword=keyword, value="Rome")
+    memory = memory_of(model=ScriptedChatModel({"facts": [given]}), subjects=[USER.of("u1")])
+    await memory.auto_detect_facts([user(text)])
+
+    assert [fact.values for fact in await memory.current()] == [("Rome",)]
 
 
 SINGLE = [

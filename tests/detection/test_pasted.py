@@ -55,7 +55,7 @@ PASTED = [
     "[INST] {} [/INST]",
     "System: {}",
     "Me: hi\nassistant: hello\nuser: {}",
-    "Eve: lunch?\nBob: yes\nEve: {}",
+    "Eve: lunch?\nBob: yes\nKim: {}",
     "[10:12] Eve: lunch?\n[10:13] Eve: {}",
     "| rule | text |\n|---|---|\n| 1 | {} |",
     "rule\ttext\n1\t{}",

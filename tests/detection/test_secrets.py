@@ -107,6 +107,8 @@ def test_secrets_are_refused(keyword: str, value: str, quote: str) -> None:
         ("card 5500 0000 0000 0004 please", "card [secret] please"),
         ("allergic to pineapple/mango", "allergic to pineapple/mango"),
         ("key sk-aaaabbbbccccddddeeeeffff", "key [secret]"),
+        ("the door code is 4417.", "the door code is [secret]."),
+        ("My seed phrase is apple river stone moon", "My seed phrase is [secret]"),
     ],
 )
 def test_quotes_are_masked(text: str, expected: str) -> None:
@@ -118,6 +120,12 @@ STATED = (HERE / "chat" / "secrets.txt").read_text(encoding="utf-8").splitlines(
 
 @table("line", STATED)
 def test_a_stated_secret_is_refused_whatever_its_quote_leaves_out(line: str) -> None:
-    """Forty of them in twelve languages; the quotes have the value alone."""
+    """In twelve languages; the quotes have the value alone."""
     said, quote, keyword, value = line.split(" | ")
     assert outcome(judge(said, {"quote": quote, "keyword": keyword, "value": value})) == "secret"
+
+
+@table("line", (HERE / "chat" / "ordinary.txt").read_text(encoding="utf-8").splitlines())
+def test_a_number_that_opens_nothing_is_stored(line: str) -> None:
+    said, quote, keyword, value = line.split(" | ")
+    assert outcome(judge(said, {"quote": quote, "keyword": keyword, "value": value})) == "stored"

@@ -1,6 +1,6 @@
 """The `factmem` command with all of its commands: the options before a command."""
 
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ _VERSION = "Print the version."
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from importlib import metadata  # slow import
+
         print_line(f"factmem {metadata.version('factmem')}")
         raise typer.Exit
 

@@ -21,7 +21,6 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from http.cookies import CookieError, SimpleCookie
 from secrets import token_urlsafe
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
@@ -129,6 +128,8 @@ def _cookies(headers: list[str], name: str) -> list[str]:
 
     A parser keeps the last one only, which another page may set.
     """
+    from http.cookies import CookieError, SimpleCookie  # slow import
+
     found: list[str] = []
     for each in ";".join(headers).split(";"):
         try:

@@ -24,7 +24,6 @@ from typing import IO, Annotated, Any, TypeAlias
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
 
 from factmem._cli.commands import command
 from factmem._cli.exits import CommandError, ExitCode
@@ -521,6 +520,8 @@ def _memories(file: Any, chosen: Format, only: list[str], user_field: str | None
 @contextmanager
 def progress_bar(what: str) -> Generator[Callable[[int, int], None]]:
     """Show a progress bar on a terminal; yield the function that updates it."""
+    from rich.progress import Progress  # slow import
+
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(what, total=None)

@@ -174,7 +174,8 @@ def expect_methods(value: T, methods: Sequence[str], name: str, example: str) ->
     if not lacking:
         return value
     raise InputTypeError(
-        f"{name} must have {_series(methods)}; {kind_of(value)} has no {_series(lacking)}: {example}"
+        f"{name} must have {_series(methods)}; {kind_of(value)} has no {_series(lacking)}: "
+        f"{example}"
     )
 
 

@@ -132,7 +132,7 @@ def receipts_of(path: str | None) -> list[ErasureReceipt]:
             found.append(ErasureReceipt(place.scope, place.subject, at, count=None, bytes=0))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, CommandError):
         raise CommandError(
-            f"Receipt {len(found) + 1} in {path!r} cannot be read. Receipts are as `erase` prints them: "
+            f"Receipt {len(found) + 1} in {path!r} cannot be read. `erase` prints them so: "
             '{"place": "product/my-app/user/alice", "erased_at": "2026-01-31T12:00:00Z"}'
         ) from None
     return found
@@ -180,7 +180,7 @@ def restore(
     anchor_file: AnchorFile = None,
     erased: Erased = None,
 ) -> Answer:
-    """Check a backup with its anchor, and put it in the place of --store, which nobody may have open.
+    """Check a backup with its anchor, and put it in place of --store, which nobody may have open.
 
     Places that were erased since stay erased: --store knows them, or --erased names them.
     """

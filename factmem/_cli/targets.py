@@ -148,7 +148,7 @@ async def held_anywhere(store: Store) -> dict[str, list[AnyFact]]:
 
 
 async def known_facts(store: Store, place: Place, keyword: str) -> list[AnyFact]:
-    """Return the current facts of a keyword in a place, or in the first one that has the keyword."""
+    """Return the current facts of a keyword in a place, or in the first one that has it."""
     if held := await facts_of(store, place, keyword):
         return held
     for info in await store.places():

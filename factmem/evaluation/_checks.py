@@ -59,7 +59,7 @@ class EvalCase:
     """The name of the case in reports; unique in a file."""
     question: str = ""
     expect: Sequence[str | Sequence[str]] = ()
-    """Parts of the values that answer it, in any case. All of them must be found; of a list, one."""
+    """Parts of the values that answer it, in any case. All must be found; of a list, one."""
     stale: Sequence[str] = ()
     """Earlier values. None of them may come before the present one, or instead of it."""
     erased: Sequence[str] = ()
@@ -138,7 +138,7 @@ def _plain_number(match: re.Match[str]) -> str:
 
 
 def has(text: str, value: str) -> bool:
-    """Whether a folded text has a value that does not begin or end inside an English word or number.
+    """Whether a folded text has a value that begins and ends outside of English words and numbers.
 
     "art" is not in "party", and a Korean noun is in itself with a particle. A date is in each text
     with all that it says: "May 2026" in "2026-05-01". An empty value is in no text.

@@ -1,4 +1,4 @@
-"""OpenAIChatModel: a client of any endpoint with OpenAI's chat completions API, and its parser of answers.
+"""OpenAIChatModel: a client of any endpoint with OpenAI's chat completions API, and its parser.
 
 The `openai` package is imported on the first call, not with this module.
 

@@ -148,7 +148,7 @@ def fact_text(fact: Any) -> str:
 
 
 def summary(fact: Any) -> str:
-    """Return type, keyword, values and day of a fact in under 100 characters, for logs and cells."""
+    """Return type, keyword, values and day of a fact in under 100 characters, for cells."""
     said = ", ".join(
         repr(each[:40] if isinstance(each, str) else each) for each in fact.values[:_MOST]
     )

@@ -1,4 +1,4 @@
-"""When: a year, a month, a day or a moment, kept in the precision and the time zone it was given in.
+"""When: a year, a month, a day or a moment, in the precision and time zone it was given in.
 
 Clocks, aware UTC times, and stamps: times as the strings that entries store.
 """

@@ -115,7 +115,7 @@ def _missing_before(first: _Word, asked: Sequence[_Word]) -> int:
 
 
 def _extended(plain: str, said: Sequence[_Word], first: int, count: int) -> int:
-    """Return where a span begins that has the words in place of those that the quote begins with."""
+    """Return where a span begins that has the words in place of the first of the quote."""
     for _ in range(count + bool(count)):  # one more: "I'm" is two words
         if not first or plain[said[first - 1].end : said[first].start].strip(" '"):
             break

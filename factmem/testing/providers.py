@@ -605,7 +605,7 @@ class Isolation:
             assert [fact.values for fact in loaded] == [(str(number),)]
 
     async def test_entities_of_one_subject_are_apart(self, provider: AgentMemoryProvider) -> None:
-        """Alice's facts are visible neither to Bob nor to a subject of the same name without entity."""
+        """Neither Bob nor a subject of the same name without entity sees Alice's facts."""
         plain = MemorySubject("person", "Everyone", 2)
         await provider.save(theme("dark"), PERSON.of("alice"), AGENT)
         await provider.save(languages("java"), PERSON.of("bob"), AGENT)
@@ -617,7 +617,7 @@ class Isolation:
         assert len(await provider.load_all(PERSON.of("alice"), AGENT)) == 1
 
     async def test_descriptions_are_no_part_of_a_place(self, provider: AgentMemoryProvider) -> None:
-        """An application may change the description of a subject or concept and still finds its facts."""
+        """An application that changes the description of a subject or concept finds its facts."""
         await provider.save(theme("dark"), USER, AGENT)
         renamed = MemorySubject("user", "The person who types", 9)
 

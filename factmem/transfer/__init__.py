@@ -1,4 +1,4 @@
-"""Export and import of facts: bundles, the sync of devices, imports from Koog, CrewAI, mem0, Graphiti and MCP, chats of ChatGPT and Claude.
+"""Export and import of facts: bundles, the sync of devices, memories and chats of others.
 
 Imports providers.
 """

@@ -76,7 +76,7 @@ class Rules(NamedTuple):
         return merged
 
     def _kept(self, known: Mapping[int, Entry], last: int) -> list[tuple[Any, int]]:
-        """Return the own messages; those that a clock behind an erasure recorded get a later time."""
+        """Return the own messages; what a clock behind an erasure recorded gets a later time."""
         kept: list[tuple[Any, int]] = []
         for number, entry in enumerate(sent_form(known)):
             if self.until and self.learnt_at <= entry["at"] <= self.until:

@@ -55,7 +55,7 @@ class Output:
     A link is followed, and the file that it names is replaced. A pipe, a device or a file that this
     process has open is written to. A new file is unnamed, or has a hidden name, until then. An
     unnamed file leaves nothing behind when the process is killed. Where the system does not support
-    these, it is locked while it is written, so that the next one can distinguish it from a leftover.
+    these, it is locked while it is written, so that the next one can tell it from a leftover.
     """
 
     def __init__(self, path: str) -> None:

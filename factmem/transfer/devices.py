@@ -576,7 +576,7 @@ class _Sync:
             known.files[name] = held
         known.own |= await run_sync(self._files.whole, dict.fromkeys(made, ()))
         known.removed_at = known.serial if self._is_removed else known.removed_at
-        # The state before the removal: after a kill here, the old files are strange and are removed.
+        # The state before the removal: after a kill here, the old files are removed as strange.
         await run_sync(self._save)
         await run_sync(self._files.remove, self._replaced)
 

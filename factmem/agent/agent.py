@@ -8,8 +8,7 @@ from typing import Any, Generic, ParamSpec, overload
 
 from typing_extensions import TypeVar, Unpack
 
-from factmem._arguments import expect, expect_methods, expect_within, kind_of
-from factmem._guidance import guided
+from factmem._arguments import expect, expect_methods, expect_within, guided, kind_of
 from factmem.agent.context import (
     MAX_STEPS,
     AgentContext,

@@ -9,8 +9,7 @@ from functools import partial
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from factmem._arguments import expect_function, kind_of
-from factmem._guidance import AsyncWith, guided
+from factmem._arguments import AsyncWith, expect_function, guided, kind_of
 from factmem.detection.report import Detection, DetectionReport
 from factmem.embedding.base import Embedder
 from factmem.errors import InputTypeError, InputValueError

@@ -10,8 +10,7 @@ from typing import Any
 from pydantic import JsonValue
 from typing_extensions import TypeVar, Unpack
 
-from factmem._arguments import expect, expect_all, expect_within
-from factmem._guidance import guided
+from factmem._arguments import expect, expect_all, expect_within, guided
 from factmem.errors import ChangedError, InputValueError, MemoryAccessError
 from factmem.events import MemoryOperation
 from factmem.ledger._items import Condition, name_of

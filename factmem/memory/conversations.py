@@ -18,8 +18,7 @@ import anyio
 import orjson
 from anyio.lowlevel import checkpoint
 
-from factmem._arguments import expect_within
-from factmem._guidance import guided
+from factmem._arguments import expect_within, guided
 from factmem.detection.report import DetectionReport
 from factmem.errors import (
     ChatModelError,

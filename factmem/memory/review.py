@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
-from factmem._arguments import expect
-from factmem._guidance import guided
+from factmem._arguments import expect, guided
 from factmem.errors import InputValueError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.ledger._items import Condition, digest_of

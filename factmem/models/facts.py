@@ -36,8 +36,7 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import SchemaError
 from typing_extensions import TypedDict, TypeForm, TypeVar, Unpack
 
-from factmem._arguments import expect, expect_all, expect_member, expect_within, kind_of
-from factmem._guidance import guided
+from factmem._arguments import expect, expect_all, expect_member, expect_within, guided, kind_of
 from factmem.errors import InputTypeError, InputValueError
 from factmem.models._display import Displayed, Sheet, fact_cells, fact_text, summary
 from factmem.models._values import (

@@ -17,8 +17,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
-from factmem._arguments import expect, expect_all, expect_member, kind_of
-from factmem._guidance import guided
+from factmem._arguments import expect, expect_all, expect_member, guided, kind_of
 from factmem.errors import InputTypeError, InputValueError, MemoryAccessError, UnboundSubjectError
 from factmem.models._values import checked_name, checked_text
 

@@ -10,10 +10,9 @@ from factmem.ledger.ledger import Ledger
 from factmem.models.actors import present_actor
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.when import stamp
-from factmem.providers._arguments import check_purge
 from factmem.providers._backend import Change
 from factmem.providers.conversation_store import ConversationStore
-from factmem.providers.results import ErasureReceipt, Purge
+from factmem.providers.results import ErasureReceipt, Purge, check_purge
 
 
 class Forgetting:

@@ -1,5 +1,7 @@
 """A store in memory, for tests and short-lived agents: an SQLite database without a file."""
 
+from typing import Any
+
 from factmem.models.when import TimeProvider, system_clock
 from factmem.providers._backend import StoreClock
 from factmem.providers.conversation_store import ConversationStore
@@ -26,10 +28,13 @@ class InMemoryProvider(FactStore):
         self, *, clock: TimeProvider = system_clock, limit: PlaceLimit | None = None
     ) -> None:
         # Here, as a memory over another store needs no database.
-        from factmem.providers._memory_database import memory_places
         from factmem.providers._sql.conversations import StoredConversations
+        from factmem.providers._sql.stored_places import StoredPlaces
+        from factmem.providers._sql.stores import Opening
+        from factmem.providers._sqlite.database import MemoryDatabase
 
-        places = memory_places(StoreClock(clock))
+        database: Any = MemoryDatabase()  # pyright reads aliased generic methods as other ones
+        places = StoredPlaces(Opening("default", None, database), StoreClock(clock))
         super().__init__(places, limit)
         self._conversations = ConversationStore(
             StoredConversations(places), places, self._enter_place, limit

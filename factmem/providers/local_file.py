@@ -21,7 +21,6 @@ from factmem.ledger.entries import Entry
 from factmem.models._display import Displayed
 from factmem.models.places import DEFINITIONS, Identity, Place
 from factmem.models.when import TimeProvider, system_clock
-from factmem.providers._arguments import check_span
 from factmem.providers._backend import Change, StoreClock
 from factmem.providers._sql.anchors import check_erased
 from factmem.providers._sql.places import PlaceReader
@@ -35,7 +34,7 @@ from factmem.providers._sqlite.database import SqliteDatabase
 from factmem.providers._sqlite.files import DatabaseFiles
 from factmem.providers._sqlite.words import FtsWords
 from factmem.providers.conversations import conversation_of
-from factmem.providers.results import ErasureReceipt, PlaceLimit
+from factmem.providers.results import ErasureReceipt, PlaceLimit, check_span
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 
 __all__ = ["LocalFileMemoryProvider"]

@@ -17,7 +17,6 @@ from factmem.encryption.aes256gcm import Encryption
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
 from factmem.models.when import TimeProvider
-from factmem.providers._arguments import check_span
 from factmem.providers._backend import ServerClock, StoreClock
 from factmem.providers._postgres.connections import Connections
 from factmem.providers._postgres.database import PostgresDatabase
@@ -29,7 +28,7 @@ from factmem.providers._sql.search import StoredSearch
 from factmem.providers._sql.store import SqlStore
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers._sql.stores import Opening
-from factmem.providers.results import PlaceLimit, TextVectors
+from factmem.providers.results import PlaceLimit, TextVectors, check_span
 
 __all__ = ["PostgresMemoryProvider"]
 

@@ -10,9 +10,8 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from anyio.to_thread import run_sync
 from typing_extensions import Unpack
 
-from factmem._arguments import expect, expect_function
+from factmem._arguments import expect, expect_function, guided
 from factmem._concurrency.garbage import paused_collection
-from factmem._guidance import guided
 from factmem.errors import StorageError
 from factmem.ledger._merging import CurrentChange, amended, edited, received
 from factmem.ledger._presentation import found_fact
@@ -38,15 +37,6 @@ from factmem.models.places import (
     identity_of,
 )
 from factmem.models.when import When, WhenLike, moment
-from factmem.providers._arguments import (
-    ARGUMENTS,
-    NAMES,
-    retracted_values,
-    stamp_of,
-    statements,
-    stored_fact,
-    stored_facts,
-)
 from factmem.providers._backend import (
     Backend,
     Change,
@@ -59,6 +49,8 @@ from factmem.providers._definitions import Told, begun, checked_told, define, de
 from factmem.providers._description import described, phrase_of
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.results import (
+    ARGUMENTS,
+    NAMES,
     ErasureReceipt,
     ForgetConditions,
     Forgotten,
@@ -78,6 +70,11 @@ from factmem.providers.results import (
     condition_of,
     in_order,
     learned,
+    retracted_values,
+    stamp_of,
+    statements,
+    stored_fact,
+    stored_facts,
 )
 
 __all__ = ["FactStore"]

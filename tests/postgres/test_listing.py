@@ -23,7 +23,7 @@ def listed(
     request: pytest.FixtureRequest, new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> Any:
     """Return a new, empty store."""
-    monkeypatch.setattr("factmem.providers._sql.listing.MOST_LISTED", 2)
+    monkeypatch.setattr("factmem.providers._sql.places.MOST_LISTED", 2)
     name = f"listing {request.node.name}"
     encryption = Aes256GCMEncryptor(KEY) if request.param == "sealed" else None
     return new_store(store=name, encryption=encryption)

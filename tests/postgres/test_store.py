@@ -188,7 +188,7 @@ async def test_many_places_are_listed_in_parts(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each question lists and reads a limited number of them."""
-    monkeypatch.setattr("factmem.providers._sql.listing.MOST_LISTED", 3)
+    monkeypatch.setattr("factmem.providers._sql.places.MOST_LISTED", 3)
     provider = new_store()
     people = [MemorySubject("person", "", 1, per_entity=True).of(f"p{n}") for n in range(10)]
     for person in people:

@@ -11,7 +11,7 @@ import pytest
 
 from factmem.errors import CorruptJournalError, TamperedError
 from factmem.providers import _group_commit
-from factmem.providers._sql import tidying
+from factmem.providers._sql import writing
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.results import Forgotten
 from factmem.providers.storages import SimpleStorage, Storage
@@ -85,7 +85,7 @@ async def test_what_is_known_of_places_without_old_history_is_bounded(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process may save to millions of places with `keep_history` and compact none of them."""
-    monkeypatch.setattr(tidying, "_MOST_KNOWN", 3)
+    monkeypatch.setattr(writing, "_MOST_KNOWN", 3)
     store = LocalFileMemoryProvider(root, keep_history=DAY)
     for number in range(12):
         await store.save(theme("dark"), PERSON.of(f"user-{number}"), AGENT)

@@ -21,7 +21,7 @@ PACKAGE = Path(factmem.__file__).parent
 ROOMS = [
     {"_lazy", "usage"},
     {"errors"},
-    {"_arguments", "_guidance"},
+    {"_arguments"},
     {"_concurrency"},
     {"models"},
     {"ledger", "events"},

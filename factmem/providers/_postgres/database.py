@@ -15,8 +15,8 @@ from factmem.providers._backend import ServerClock
 from factmem.providers._postgres import schema
 from factmem.providers._postgres.connections import Connections
 from factmem.providers._postgres.session import PostgresSession
-from factmem.providers._sql.database import View
 from factmem.providers._sql.session import Session as CoreSession
+from factmem.providers._sql.session import View
 
 R = TypeVar("R")
 

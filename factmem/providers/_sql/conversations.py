@@ -22,8 +22,7 @@ from factmem.ledger.entries import Entry
 from factmem.models.places import Boundary, Identity, Place
 from factmem.models.when import moment
 from factmem.providers._sql import session as sql
-from factmem.providers._sql.listing import among
-from factmem.providers._sql.places import PlaceReader, entries_of, micros, stamp_at
+from factmem.providers._sql.places import PlaceReader, among, entries_of, micros, stamp_at
 from factmem.providers._sql.sealing import NO_TAG, UnknownGenerationError
 from factmem.providers._sql.session import PlaceRow, Row, Session
 from factmem.providers._sql.stored_places import StoredPlaces

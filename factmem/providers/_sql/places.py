@@ -1,25 +1,19 @@
-"""PlaceReader: reads the entries of places, and verifies what it reads.
+"""Reads of places: their lines, their cached ledgers, and lists of them.
 
 A place is a row with counters, and its lines. A reader knows the position up to which it has read a
 place, and asks for what came later; `View` keeps that position and the ledger. An edit changes
-`snapshot` and an erasure `made`, and either makes the reader start again.
+`snapshot` and an erasure `made`, and either makes the reader start again. A view also follows the
+saves and edits of its own process, without reading them back.
 
-Entries as lines: the encoded entries without their times, which are a column of their own.
-
-`PlaceWriter` splits a large save into several lines of the same time, so that one concept is found
-without parsing all of the save. `PlaceReader` turns the opened lines of an answer into entries,
-many with one call of the parser.
-
-Views: the cached ledgers of places, with the position up to which each was read.
-
-A view is brought up to date by `PlaceReader.follow`, and by the saves and edits of its own process
-without reading them back.
+Lines are encoded entries without their times, which are a column of their own. A large save is
+split into several lines of the same time, so that one concept is found without parsing all of it.
+The opened lines of an answer are parsed together.
 """
 
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
@@ -35,7 +29,7 @@ from factmem.errors import CorruptJournalError, FactmemError, StorageError, Tamp
 from factmem.ledger._trace import refolded
 from factmem.ledger.entries import Entry, check_size, decoded, encoded_entry, keywords_of, stamped
 from factmem.ledger.ledger import KeywordSearch, Ledger
-from factmem.models.places import Identity, levels_of
+from factmem.models.places import Boundary, Identity, levels_of
 from factmem.models.when import moment, stamp
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.sealing import NO_TAG, Extent, Sealer, Sealing
@@ -652,3 +646,77 @@ class Views:
     def drop(self, identity: Identity) -> None:
         with self._lock:
             self._views.pop(identity, None)
+
+
+MOST_LISTED = 1000
+"""Places that one query lists or reads."""
+
+_MOST_PROBED = 1024
+"""Up to this many named places are looked up by key instead of listed and filtered."""
+
+
+def identities(
+    session: Session, reader: PlaceReader, wanted: Boundary, after: Identity | None = None
+) -> Iterator[list[Identity]]:
+    """Yield the places inside a boundary, some at a time, without reading their entries."""
+    where, given = _conditions(reader, wanted)
+    first = wanted.first_levels
+    if first is not None:
+        yield from _below(session, reader, wanted, first, after)
+        return
+    last, rows = sql.FIRST_PLACE if after is None else reader.key(after), []
+    statement, number = sql.LIST.format(where=where), reader.store.number
+    while rows := session.rows(statement, [number, last, *given, MOST_LISTED]):
+        last = rows[-1][3]
+        yield list(filter(wanted.allows, reader.owners(rows)))
+        if len(rows) < MOST_LISTED:
+            return
+
+
+def conversations(
+    session: Session, reader: PlaceReader, places: Iterable[Identity]
+) -> dict[Identity, tuple[int, int]]:
+    keys = {reader.key(identity): identity for identity in places}
+    rows = session.rows(*sql.among(sql.COUNT_OWNED, keys))
+    return {keys[owner]: (count, int(size)) for owner, count, size in rows}
+
+
+def _below(
+    session: Session,
+    reader: PlaceReader,
+    wanted: Boundary,
+    first: tuple[str, str | None],
+    after: Identity | None,
+) -> Iterator[list[Identity]]:
+    """Yield the places of every entity with some first levels, ordered by subject."""
+    start = subject_path(reader.store.sealing, *first)
+    last, key = start, b""
+    if after is not None:
+        last, key = reader.new_row(after).subject, reader.key(after)
+    end = (int.from_bytes(start) + 1).to_bytes(len(start))
+    rows: list[Row] = []
+    while rows := session.rows(sql.LIST_BELOW, [reader.store.number, last, key, end, MOST_LISTED]):
+        _, _, _, key, last = rows[-1]
+        yield list(filter(wanted.allows, reader.owners(rows)))
+        if len(rows) < MOST_LISTED:
+            return
+
+
+def _conditions(reader: PlaceReader, wanted: Boundary) -> tuple[str, list[bytes]]:
+    """Return an SQL condition that restricts a listing to a boundary, and its parameters."""
+    sealing, named = reader.store.sealing, wanted.identities(_MOST_PROBED)
+    if named is not None:
+        return among("owner", map(reader.key, named))
+    if wanted.subjects is not None and not wanted.is_wide:
+        return among("subject", (subject_path(sealing, *each) for each in wanted.subjects))
+    if wanted.scopes is not None:
+        return among("scope", (sealing.key("scope", each) for each in wanted.scopes))
+    return "", []
+
+
+def among(column: str, keys: Iterable[bytes]) -> tuple[str, list[bytes]]:
+    """Return an SQL condition that a column is among keys, and its parameters."""
+    found = list(keys)
+    if not found:
+        return "AND 1 = 0", []
+    return sql.among(f"AND {column} IN ({{keys}})", found)

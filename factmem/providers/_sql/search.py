@@ -21,7 +21,6 @@ from factmem.models.places import Identity, Place
 from factmem.models.recall_filter import RecallFilter, marks_of
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.conversations import name_of
-from factmem.providers._sql.items import StoredItem
 from factmem.providers._sql.places import FACT_BYTES, PlaceReader, topic_of
 from factmem.providers._sql.search_index import (
     FACTS,
@@ -29,6 +28,7 @@ from factmem.providers._sql.search_index import (
     Plan,
     SearchIndex,
     State,
+    StoredItem,
     WordIndex,
     ends_of,
     loaded,

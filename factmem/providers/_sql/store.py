@@ -9,7 +9,6 @@ from typing_extensions import override
 from factmem.ledger.entries import Entry
 from factmem.models.places import DEFINITIONS, MemoryScope, MemorySubject, Place
 from factmem.models.when import moment
-from factmem.providers._arguments import check_span
 from factmem.providers._sql.anchors import Anchors
 from factmem.providers._sql.conversations import StoredConversations
 from factmem.providers._sql.keys import StoreKeys
@@ -23,6 +22,7 @@ from factmem.providers.results import (
     ShredReceipt,
     StoreStatus,
     TurnCandidates,
+    check_span,
 )
 from factmem.providers.storages import ProviderKeys, check_progress, open_keys
 from factmem.providers.store import FactStore

@@ -42,9 +42,8 @@ from factmem.providers._backend import (
 )
 from factmem.providers._group_commit import EventLoop, GroupCommit, Pending
 from factmem.providers._sql import session as sql
-from factmem.providers._sql.database import Database
-from factmem.providers._sql.listing import MOST_LISTED, conversations, identities
 from factmem.providers._sql.places import (
+    MOST_LISTED,
     UNKNOWN,
     Edited,
     PlaceReader,
@@ -52,15 +51,16 @@ from factmem.providers._sql.places import (
     Saved,
     View,
     Views,
+    conversations,
     counted,
+    identities,
     micros,
     parts_of,
     stamp_at,
 )
 from factmem.providers._sql.sealing import Extent, UnknownGenerationError
-from factmem.providers._sql.session import Row, Session
+from factmem.providers._sql.session import Database, Row, Session
 from factmem.providers._sql.stores import Opening
-from factmem.providers._sql.tidying import Tidying
 from factmem.providers._sql.writing import (
     EMPTY_AT,
     Appended,
@@ -68,6 +68,7 @@ from factmem.providers._sql.writing import (
     Moment,
     PlaceRewriter,
     Save,
+    Tidying,
     moment_of,
     new_mark,
 )

@@ -24,9 +24,8 @@ from factmem.errors import (
 )
 from factmem.ledger.entries import Entry
 from factmem.providers._sql import session as sql
-from factmem.providers._sql.database import Database
 from factmem.providers._sql.sealing import Sealing
-from factmem.providers._sql.session import Session
+from factmem.providers._sql.session import Database, Session
 
 if TYPE_CHECKING:
     from factmem.encryption.aes256gcm import Encryption, KeySlot

@@ -1,4 +1,4 @@
-"""PlaceWriter: saves to places, under the locks of their rows.
+"""Writes to places, under the locks of their rows: saves, edits, erasures, compaction.
 
 The row of a place is its lock and its counter. A transaction locks several rows in the order of
 their keys, so that there are no deadlocks.
@@ -8,24 +8,25 @@ kept in its lines. The repetition first locks the rows, which waits for an earli
 still under way, then looks for the mark. An earlier attempt that arrives even later finds its mark
 void in the row and adds nothing.
 
-The erasures of a store, counted in its row, and the writes that came too late for one.
-
-The row of an existing place is enough: a place that was erased and created again has another
-`made`, and a purge leaves the count in `purged`. For a place that did not exist the count of the
-whole store decides. So no row names a place that was erased.
-
-PlaceRewriter: changes of a place's lines by purges, compaction, erasure and new keys.
-
-All methods run inside a transaction that holds the lock of the place.
+A write may come too late for an erasure. The row of an existing place tells: a place that was
+erased and created again has another `made`, and a purge leaves the count in `purged`. For a place
+that did not exist the count of erasures in the store's row decides, so that no row names a place
+that was erased.
 """
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import timedelta
 from itertools import islice
+from logging import getLogger
 from typing import NamedTuple
 
+from factmem.errors import FactmemError
+from factmem.ledger._removal import compacted
 from factmem.ledger.entries import Edit, Entry, encoded_entry, keywords_of
 from factmem.models.places import Identity
+from factmem.models.when import before
+from factmem.providers._backend import StoreClock
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.places import (
     Answer,
@@ -475,3 +476,59 @@ class PlaceRewriter(PlaceWriter):
             for query in (sql.DELETE_LINES, sql.DELETE_TOPICS):
                 deletion, found = sql.among(query, some)
                 session.rows(deletion, [key, *found])
+
+
+_logger = getLogger(__name__)
+
+_CHECK_EVERY = 256
+"""The least number of entries between two checks of how much of a place is history."""
+
+_MOST_KNOWN = 4096
+"""The places whose last check is remembered."""
+
+
+class Tidying:
+    """Compacts places after saves, when more than half of them is old history. Thread-safe."""
+
+    def __init__(
+        self,
+        edit: Callable[[Identity, Edit], int],
+        clock: StoreClock,
+        keep_history: timedelta | None,
+    ) -> None:
+        self._edit = edit
+        self._clock = clock
+        self._keep_history = keep_history
+        self._compacted: dict[Identity, tuple[int, int]] = {}
+        """The last number of a place at its last check for history, and the entries it kept."""
+
+    def compact(self, identity: Identity, keep_history: timedelta) -> int:
+        cutoff = before(self._clock.recording(), keep_history)
+        return self._edit(identity, lambda entries: compacted(entries, cutoff))
+
+    def tidy(self, identity: Identity, last: int) -> None:
+        """Compact a place if it has doubled since the last check, and more than half is history."""
+        if self._keep_history is None:
+            return
+        if len(self._compacted) >= _MOST_KNOWN:  # a process may save to millions of places
+            self._compacted.clear()
+        checked, kept = self._compacted.setdefault(identity, (last - 1, 0))
+        if last - checked < max(kept, _CHECK_EVERY):
+            return
+        cutoff = before(self._clock.recording(), self._keep_history)
+
+        def halve(entries: Sequence[Entry]) -> Sequence[Entry | None]:
+            nonlocal kept
+            after = compacted(entries, cutoff)
+            kept = sum(entry is not None for entry in after)
+            if 2 * kept < len(entries):
+                return after
+            kept = len(entries)
+            return entries
+
+        try:
+            self._edit(identity, halve)
+        except FactmemError as exc:
+            # The save is committed, and the caller did not ask for a compaction.
+            _logger.warning("A place was not compacted: %s", type(exc).__name__)
+        self._compacted[identity] = last, kept

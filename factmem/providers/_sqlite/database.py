@@ -7,9 +7,8 @@
 Rules that measurements forced; none may be dropped:
 
 1. The three files are opened through SQLite only. `close` of any other descriptor of the database
-drops
-   all of SQLite's locks in this process. A new database is made under another name and linked.
-2. Guards (`guards.py`) keep the locks if other code of the process does that.
+   drops all of SQLite's locks in this process. A new one is made under another name and linked.
+2. A `Guard` keeps the locks if other code of the process does that.
 3. One `FileLock` around each write, truncation and close. It survives what rule 2 is about, and it
    serializes checkpoints with writers, as the WAL-reset fault of SQLite 3.7.0 to 3.51.2 needs.
 4. All connections are closed before a fork: SQLite keeps the state of its locks per process, and a
@@ -18,17 +17,6 @@ drops
    connections in a row find so too: SQLite reports a read that failed as damage.
 6. `data_version` counts per connection, so caches are keyed by (epoch, data_version), and the epoch
    changes with each connection.
-
-SQLite's global mutexes in a forked child.
-
-A child has only the thread that forked. If another one was inside SQLite, for whatever database and
-library, its mutex stays locked in the child, which hangs at its first allocation. `malloc` and
-Python reset their locks after a fork, and so does this module for those of SQLite. To take
-them before the fork instead would be a deadlock: Python's `sqlite3` frees memory under the
-interpreter's lock.
-
-What they guard in a program without a shared cache: counters of memory, the state of the generator
-of random numbers, and the list of open files, which a child of this package does not share.
 """
 
 import os
@@ -37,14 +25,13 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import TypeVar
 
 from factmem._concurrency.file_lock import FileLock
 from factmem.errors import StorageError, StoreBusyError
-from factmem.providers._sql.database import View
-from factmem.providers._sql.session import Session
+from factmem.providers._sql.session import Session, View
 from factmem.providers._sqlite.files import (
     DAMAGED,
     LOCK,
@@ -62,7 +49,7 @@ from factmem.providers._sqlite.files import (
     unpin,
 )
 from factmem.providers._sqlite.gaps import Gaps, begin_snapshot
-from factmem.providers._sqlite.session import VERSION, SqliteSession
+from factmem.providers._sqlite.session import VERSION, SqliteSession, create
 
 R = TypeVar("R")
 
@@ -71,7 +58,13 @@ _MUTEXES = range(2, 14)
 
 
 def free_mutexes() -> None:
-    """Reset the locked mutexes. Without effect where SQLite is built into the interpreter."""
+    """Reset the global mutexes of SQLite in a forked child, as `malloc` and Python do with theirs.
+
+    If another thread was inside SQLite, for whatever database and library, its mutex would stay
+    locked in the child. To take them before the fork would be a deadlock: Python's `sqlite3` frees
+    memory under the interpreter's lock. They guard counters of memory, random numbers, and the list
+    of open files, which a child does not share. No effect where SQLite is part of the interpreter.
+    """
     with suppress(ImportError, AttributeError, OSError):
         import _sqlite3
         from ctypes import CDLL, PyDLL, c_int, c_void_p
@@ -595,6 +588,69 @@ class SqliteDatabase:
                 return bool(row and (row.fetchone() or (0,))[0])
             except sqlite3.Error:
                 return False
+
+
+class MemoryDatabase:
+    """A database without a file, which the first write creates."""
+
+    has_checksums = True
+    has_one_store = True
+    version = VERSION
+    warm_places = 10_000
+    is_inline = True
+    shares_reads = False
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self.db: sqlite3.Connection | None = None
+
+    def where(self, session: Session) -> str:
+        return ""
+
+    def check_mark(self, mark: bytes) -> None:
+        """See `Database.check_mark`: nothing is encrypted."""
+
+    def are_there(self, session: Session) -> bool:
+        return not session.is_empty
+
+    def make(self, session: Session) -> None:
+        assert isinstance(session, SqliteSession)  # noqa: S101 - the only session of this dialect
+        session.create()
+
+    def _create(self) -> sqlite3.Connection:
+        self.db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        # Nobody needs to close a store in memory. Python 3.13 warns of a connection that is collected
+        # open, and in a cycle it is collected before a `__del__` of this object could close it.
+        weakref.finalize(self, self.db.close)
+        create(self.db)
+        return self.db
+
+    def read(self, work: Callable[[Session, int], R]) -> R:
+        with self._lock:
+            return work(SqliteSession(self.db, self._create), 0)
+
+    apart = write = forget = write_soon = read
+
+    def is_current(self, view: View, key: Callable[[], bytes | None]) -> bool:
+        """See `Database.is_current`: each call is a checkpoint, so loops of loads let others run."""
+        return False
+
+    def has_extents(self, key: bytes, known: dict[bytes, tuple[int, ...]]) -> bool:
+        return False
+
+    def finish_erasure(self) -> bool:
+        return False
+
+    def rest(self, is_wanted: Callable[[], bool]) -> None:
+        """See `Database.rest`: nothing waits."""
+
+    def start_afresh(self) -> None:
+        self._lock = threading.RLock()
+
+    def close(self) -> None:
+        if self.db is not None:
+            with self._lock, closing(self.db):
+                self.db = None
 
 
 def _steadily(call: Callable[[], R]) -> R:

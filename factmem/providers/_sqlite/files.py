@@ -1,11 +1,8 @@
 """DatabaseFiles: the files of a folder's database, and the errors of SQLite about them.
 
-    facts.db        the database; `facts.db-wal` and `facts.db-shm` are its log and the index of
-    that lock            the lock of the store reserve         room for erasures on a full disk
-
-`Database` keeps the connections that this class opens.
-
-Detection of network file systems, whose locks and appends are unreliable.
+    facts.db        the database; `facts.db-wal` and `facts.db-shm` are its log and the log's index
+    lock            the lock of the store
+    reserve         room for erasures on a full disk
 
 Guards: locks that stay while other code of this process opens and closes the database.
 
@@ -13,11 +10,8 @@ SQLite's locks are POSIX locks. `close` on any descriptor of the file, by any co
 copy by `shutil.copytree`, a hash of the folder), drops all of them without notice. Another process
 then takes itself for the last user and removes the log that this one still writes, which destroys
 the database. Open file description locks on the same bytes conflict with POSIX locks, and are not
-dropped.
-
-Linux has them. Windows' locks have no such fault. On macOS Python offers none: there the
-documentation says that a running store is copied by `factmem backup` only, and a guard only keeps a
-descriptor.
+dropped. Linux has them. Windows' locks have no such fault. On macOS Python offers none: there a
+running store is copied by `factmem backup` only, and a guard only keeps a descriptor.
 """
 
 import os

@@ -187,30 +187,21 @@ class FactmemSessionService(BaseSessionService):
         config: GetSessionConfig | None = None,
     ) -> Session | None:
         """Return a session with its state and events; None if there is none."""
-        chat = self._chat(app_name, user_id, session_id)
-        turns = await chat.turns()
-        if not turns:
-            return None
-        messages = [turn.message for turn in turns]
-        said = [orjson.dumps(each[_EVENT]) for each in messages if _EVENT in each]
-        events = [Event.model_validate_json(each) for each in said]
-        state = dict(messages[0].get(_STATE, {}))
-        for event in events:
-            state |= event.actions.state_delta
-        at = events[-1].timestamp if events else turns[-1].said_at.timestamp()
-        if config and config.after_timestamp is not None:
+        session = await self._stored(app_name, user_id, session_id)
+        if session is None or config is None:
+            return session
+        events = session.events
+        if config.after_timestamp is not None:
             events = [each for each in events if each.timestamp >= config.after_timestamp]
-        if config and config.num_recent_events is not None:
+        if config.num_recent_events is not None:
             events = events[max(len(events) - config.num_recent_events, 0) :]
-        own = {key: value for key, value in state.items() if not key.startswith(_SHARED)}
-        state = own | await self._shared(app_name, user_id)
-        given: dict[str, Any] = {"state": state, "events": events, "last_update_time": at}
-        return Session(id=chat.id, app_name=app_name, user_id=user_id, **given)
+        session.events = events
+        return session
 
     async def list_sessions(
         self, *, app_name: str, user_id: str | None = None
     ) -> ListSessionsResponse:
-        """Return the sessions of a user without events and state, the latest last.
+        """Return the sessions of a user with their state and without events, the latest last.
 
         Raises:
             ValueError: There is no user: the sessions of all users cannot be listed.
@@ -218,13 +209,11 @@ class FactmemSessionService(BaseSessionService):
         if user_id is None:
             raise ValueError("list_sessions needs the user: user_id='alice'")
         infos = await self._runs.view((app_name, user_id)).conversations.infos()
-        times = sorted((info.last_at.timestamp(), info.id) for info in infos)
-        return ListSessionsResponse(
-            sessions=[
-                Session(id=name, app_name=app_name, user_id=user_id, last_update_time=at)
-                for at, name in times
-            ]
-        )
+        stored = [await self._stored(app_name, user_id, each.id) for each in infos]
+        sessions = sorted(filter(None, stored), key=lambda each: each.last_update_time)
+        for session in sessions:
+            session.events = []
+        return ListSessionsResponse(sessions=sessions)
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove a session physically. Facts that were learnt from it stay."""
@@ -258,6 +247,23 @@ class FactmemSessionService(BaseSessionService):
 
     def _chat(self, app_name: str, user_id: str, session_id: str) -> Conversation:
         return self._runs.view((app_name, user_id)).conversation(session_id.strip())
+
+    async def _stored(self, app_name: str, user_id: str, session_id: str) -> Session | None:
+        chat = self._chat(app_name, user_id, session_id)
+        turns = await chat.turns()
+        if not turns:
+            return None
+        messages = [turn.message for turn in turns]
+        said = [orjson.dumps(each[_EVENT]) for each in messages if _EVENT in each]
+        events = [Event.model_validate_json(each) for each in said]
+        state = dict(messages[0].get(_STATE, {}))
+        for event in events:
+            state |= event.actions.state_delta
+        at = events[-1].timestamp if events else turns[-1].said_at.timestamp()
+        own = {key: value for key, value in state.items() if not key.startswith(_SHARED)}
+        state = own | await self._shared(app_name, user_id)
+        given: dict[str, Any] = {"state": state, "events": events, "last_update_time": at}
+        return Session(id=chat.id, app_name=app_name, user_id=user_id, **given)
 
     def _subjects(self, app_name: str, user_id: str) -> dict[str, MemorySubject]:
         """Return the subjects of the shared state, by its prefix."""

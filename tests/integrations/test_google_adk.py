@@ -208,7 +208,10 @@ async def test_the_state_belongs_to_the_session_the_user_or_the_application() ->
     assert other.state == {}
 
     listed = await service.list_sessions(**shop, user_id="alice")
-    assert {each.id for each in listed.sessions} == {"s1", second.id}
+    assert [(each.id, each.state) for each in listed.sessions] == [
+        ("s1", stale.state),
+        (second.id, second.state),
+    ]
     await service.delete_session(**shop, user_id="alice", session_id="s1")
     assert await service.get_session(**shop, user_id="alice", session_id="s1") is None
     assert await service.get_session(**shop, user_id="bob", session_id="s1")

@@ -13,7 +13,12 @@ command becomes a `ToolError`, which Claude reads.
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
+from anthropic.lib.tools import (
+    BetaAsyncAbstractMemoryTool,
+    BetaBuiltinFunctionTool,
+    BetaFunctionToolResultType,
+    ToolError,
+)
 from anthropic.types.beta import (
     BetaCacheControlEphemeralParam,
     BetaMemoryTool20250818CreateCommand,
@@ -22,6 +27,7 @@ from anthropic.types.beta import (
     BetaMemoryTool20250818RenameCommand,
     BetaMemoryTool20250818StrReplaceCommand,
     BetaMemoryTool20250818ViewCommand,
+    BetaToolUnionParam,
 )
 
 from factmem.errors import StorageError
@@ -187,45 +193,25 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
             raise ToolError(str(exc)) from None
 
 
-class MemoryToolSync(BetaAbstractMemoryTool):
+class MemoryToolSync(BetaBuiltinFunctionTool):
     """`MemoryTool` for the synchronous client: each command runs in a portal, and blocks its thread.
 
     Args:
-        tool: The tool, for one user.
-        cache_control: See the SDK.
+        tool: The tool, for one user, with its `cache_control`.
     """
 
-    def __init__(
-        self, tool: MemoryTool, *, cache_control: BetaCacheControlEphemeralParam | None = None
-    ) -> None:
-        super().__init__(cache_control=cache_control)
+    def __init__(self, tool: MemoryTool) -> None:
         if not isinstance(tool, MemoryTool):
             raise TypeError("tool must be a MemoryTool: MemoryToolSync(MemoryTool(memory))")
         self._tool = tool
 
-    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """See `MemoryTool.view`."""
-        return SHARED_PORTAL.call(self._tool.view, command)
+    def to_dict(self) -> BetaToolUnionParam:
+        """Return what the API gets."""
+        return self._tool.to_dict()
 
-    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """See `MemoryTool.create`."""
-        return SHARED_PORTAL.call(self._tool.create, command)
-
-    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """See `MemoryTool.str_replace`."""
-        return SHARED_PORTAL.call(self._tool.str_replace, command)
-
-    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """See `MemoryTool.insert`."""
-        return SHARED_PORTAL.call(self._tool.insert, command)
-
-    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """See `MemoryTool.delete`."""
-        return SHARED_PORTAL.call(self._tool.delete, command)
-
-    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """See `MemoryTool.rename`."""
-        return SHARED_PORTAL.call(self._tool.rename, command)
+    def call(self, input: object) -> BetaFunctionToolResultType:  # noqa: A002 - the SDK's name
+        """Run a command."""
+        return SHARED_PORTAL.call(self._tool.call, input)
 
 
 def _path(shown: str) -> str:

@@ -11,16 +11,18 @@ of the operation.
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
 from factmem.errors import MissingExtraError
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.models.places import Place
 from factmem.providers.conversations import LearningState
 
-if TYPE_CHECKING:
-    from opentelemetry.metrics import MeterProvider
-    from opentelemetry.trace import TracerProvider
+try:
+    from opentelemetry import metrics, trace
+except ImportError as exc:
+    raise MissingExtraError(
+        "Spans and metrics need OpenTelemetry: pip install 'factmem[opentelemetry]'"
+    ) from exc
 
 __all__ = ["MemoryMetrics", "MemorySpans"]
 
@@ -63,19 +65,11 @@ class MemorySpans:
         entities: Whether spans name the entity of a place, such as a user's id, and not a hash of
             it. The hash shows which spans belong together; who knows the ids can find out which it
             is.
-
-    Raises:
-        MissingExtraError: The package `opentelemetry-api` is not installed.
     """
 
     def __init__(
-        self, tracer_provider: "TracerProvider | None" = None, *, entities: bool = False
+        self, tracer_provider: trace.TracerProvider | None = None, *, entities: bool = False
     ) -> None:
-        try:
-            from opentelemetry import trace
-        except ImportError as exc:
-            raise MissingExtraError(_MISSING) from exc
-        self._trace = trace
         self._entities = entities
         self._tracer = trace.get_tracer("factmem", tracer_provider=tracer_provider)
 
@@ -85,12 +79,12 @@ class MemorySpans:
         attributes = _attributes(event, entities=self._entities)
         span = self._tracer.start_span(
             _NAMES.get(event.operation, _READ),
-            kind=self._trace.SpanKind.INTERNAL,
+            kind=trace.SpanKind.INTERNAL,
             attributes=attributes,
             start_time=round(event.started_at.timestamp() * 1e9),
         )
         if event.error_type is not None:
-            span.set_status(self._trace.StatusCode.ERROR)
+            span.set_status(trace.StatusCode.ERROR)
         span.end(end_time=round(ended_at.timestamp() * 1e9))
 
 
@@ -109,16 +103,9 @@ class MemoryMetrics:
 
     Args:
         meter_provider: The provider that gets the metrics; by default the global one.
-
-    Raises:
-        MissingExtraError: The package `opentelemetry-api` is not installed.
     """
 
-    def __init__(self, meter_provider: "MeterProvider | None" = None) -> None:
-        try:
-            from opentelemetry import metrics
-        except ImportError as exc:
-            raise MissingExtraError(_MISSING) from exc
+    def __init__(self, meter_provider: metrics.MeterProvider | None = None) -> None:
         meter = metrics.get_meter("factmem", meter_provider=meter_provider)
         self._seconds = meter.create_histogram("factmem.operation.duration", "s")
         self._values = meter.create_counter("factmem.values", "{value}")
@@ -144,9 +131,6 @@ class MemoryMetrics:
         self._failed.set(state.failed)
         oldest = state.oldest
         self._age.set(0 if oldest is None else (datetime.now(UTC) - oldest).total_seconds())
-
-
-_MISSING = "Spans and metrics need OpenTelemetry: pip install 'factmem[opentelemetry]'"
 
 
 def _store_id(place: Place, *, entities: bool) -> str:

@@ -274,7 +274,7 @@ def test_the_synchronous_client_has_the_same_commands() -> None:
     async def made() -> MemoryTool:
         return MemoryTool((await vim_memory()).of("alice"))
 
-    tool = MemoryToolSync(anyio.run(made), cache_control={"type": "ephemeral"})
+    tool = MemoryToolSync(anyio.run(made))
     path = "/memories/a.md"
 
     def run(command: str, **given: Any) -> str:

@@ -2,6 +2,7 @@
 
 import sys
 from datetime import UTC, datetime, timedelta
+from importlib import reload
 from typing import Any
 
 import pytest
@@ -150,7 +151,7 @@ def test_a_missing_package_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
 
     with pytest.raises(MissingExtraError, match=r"factmem\[opentelemetry\]"):
-        MemorySpans()
+        reload(sys.modules[MemorySpans.__module__])
 
 
 async def test_entities_are_hashed(

@@ -5,7 +5,8 @@
 
 A line of `chat/wrong.txt` and `chat/right.txt` is a chat, the quote, the keyword and the value;
 "> " marks the assistant, and "city>home-city" a keyword beside a declared one. `chat/checks.json` has
-the answers of a reader to the verifying calls. `wrong-2.txt` and `right-2.txt` have twelve kinds.
+the answers of a reader to the verifying calls, `chat/checklist.json` what the reader says in the
+checklist. `wrong-2.txt` and `right-2.txt` have twelve kinds.
 """
 
 import argparse
@@ -15,14 +16,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import anyio
 
 from benchmarks.detection.dialogue import HERE, SCOPE, USER
 from factmem import AgentMemory, Concept, Detection, InMemoryProvider, MemoryScopesProfile
 from factmem.testing.chat import ScriptedChatModel
-
-_SAID_AS = ("asked", "denied", "supposed", "quoted", "to work on", "of another")
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ def cases(part: str = "") -> list[Case]:
     """Return the cases in random order, so that a reader cannot tell which are right.
 
     Args:
-        part: "-2" for those that were written before the rules were last changed, and not seen
-            while they were.
+        part: "-2" and "-3" for those that were written before later rules, and not seen while
+            these were made.
     """
     found: list[Case] = []
     for label in ("wrong", "right"):
@@ -81,19 +81,27 @@ def checks() -> Mapping[str, tuple[str, str]]:
     }
 
 
+def checklist(part: str = "") -> Mapping[str, tuple[str, str]]:
+    """Return what a reader says in the checklist by the number of its case: who, and said as what.
+
+    Cases that are not there are ("writer", "stated").
+    """
+    given = json.loads((HERE / "chat" / "checklist.json").read_text("utf-8"))[part]
+    return {number: (who, said_as) for number, (who, said_as) in given.items()}
+
+
 async def is_stored(
-    case: Case, *, said_as: str | None = None, check: tuple[str, str] | None = None
+    case: Case, *, check: tuple[str, str] | None = None, **said: Any
 ) -> tuple[bool, ScriptedChatModel]:
     """Return whether the value becomes current, and the model with its calls.
 
     Args:
         case: The item.
-        said_as: What the model says in its checklist; None if it leaves that out.
         check: The reason and verdict of a verifying call; None for no such call.
+        said: What the model says in its checklist: `who` and `said_as`.
     """
     item = {"message": len(case.messages) - 1, "quote": case.quote, "keyword": case.keyword}
-    item |= {"value": case.value, "fact_type": "MULTIPLE"}
-    item |= {} if said_as is None else {"said_as": said_as}
+    item |= {"value": case.value, "fact_type": "MULTIPLE", **said}
     found = {} if check is None else {"reason": check[0], "verdict": check[1]}
     model = ScriptedChatModel({"facts": [item]}, {"checks": [{"statement": 0, **found}]})
     concepts = [Concept(case.declared, f"The user's {case.declared}")] if case.declared else []
@@ -112,22 +120,25 @@ async def is_stored(
 
 async def counts(part: str = "") -> dict[str, Counter[str]]:
     """Return the cases by label, and those that are stored by way and label."""
-    answers = {} if part else checks()
-    ways: dict[str, str | None] = {"lying": "stated", "no checklist": None}
-    found = {
-        way: Counter[str]() for way in ("all", *ways, *(("checklist", "verify") if answers else ()))
-    }
+    verdicts, answers = {} if part else checks(), checklist(part)
+    found: dict[str, Counter[str]] = {"all": Counter()}
     for number, case in enumerate(cases(part)):
         label = "right" if case.is_right else "wrong"
-        reason, verdict = answers.get(str(number), ("stated", "keep"))
-        if answers:
-            ways |= {"checklist": reason if reason in _SAID_AS else "stated", "verify": None}
+        who, said_as = answers.get(str(number), ("writer", "stated"))
+        ways: dict[str, dict[str, Any]] = {
+            "no checklist": {},
+            "all stated": {"who": "writer", "said_as": "stated"},
+            "who alone": {"who": who, "said_as": "stated"},
+            "checklist": {"who": who, "said_as": said_as},
+        }
+        if verdicts:
+            ways["verify"] = {"check": verdicts.get(str(number), ("stated", "keep"))}
         found["all"][label] += 1
-        for way, said_as in ways.items():
-            check = (reason, verdict) if way == "verify" else None
-            stored, _ = await is_stored(case, said_as=said_as, check=check)
-            found[way][label] += stored
-            found[way][f"{label} {case.kind}"] += stored
+        for way, given in ways.items():
+            stored, _ = await is_stored(case, **given)
+            counted = found.setdefault(way, Counter())
+            counted[label] += stored
+            counted[f"{label} {case.kind}"] += stored
     return found
 
 
@@ -151,7 +162,7 @@ def main() -> None:
     if options.prompts:
         options.prompts.write_text(anyio.run(prompts), encoding="utf-8")
         return
-    for part in ("", "-2"):
+    for part in ("", "-2", "-3"):
         for way, found in anyio.run(counts, part).items():
             print(f"{way:14} wrong {found['wrong']:4}  right {found['right']:4}")
             kinds = sorted(each for each in found.items() if " " in each[0])

@@ -4,6 +4,7 @@ An invalid item is rejected with a reason and does not affect the others. No rea
 model.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,7 +25,7 @@ from factmem._text.spelling import (
 from factmem._text.stated_period import stated_period
 from factmem.detection._earlier import message_digests
 from factmem.detection._evidence import Sentence, ends, has_its_numbers, is_telling, states
-from factmem.detection._items import STATED, UNSTATED, Item, as_item
+from factmem.detection._items import NEGATIVE, UNSTATED, Item, as_item
 from factmem.detection.report import DetectionRequest, Doubt, Refusal, RejectedItem, RejectionReason
 from factmem.models._values import Canonical, normalized, sendable
 from factmem.models.facts import MAX_BEFORE, AnyConcept, Concept, FactSource, FactType, SourceKind
@@ -138,7 +139,7 @@ class Rules:
         """Validate an item. Returns a candidate for each of its values, or the rejected item."""
         try:
             item = as_item(raw)
-            place, is_of_another = self._place(item), self._is_of_another(item)
+            place = self._place(item)
             concept, value = self._concept(item)
             values = _values(value, concept)
             citation = self._citation(item, values)
@@ -154,7 +155,7 @@ class Rules:
         at_all = self._doubts(item, concept, citation)
         if since or until:
             at_all.discard(Doubt.CUT)  # the time that the quote leaves out is read
-        if is_of_another:
+        if self._is_of_another(item):
             at_all.add(Doubt.MODEL)
         candidates: list[Candidate] = []
         for key, each in values.items():
@@ -231,8 +232,8 @@ class Rules:
                 found.add(Doubt.VALUE)
             if not has_its_numbers(key, sentence, f"{plain}\n{before}", said):
                 found.add(Doubt.NUMBER)
-        is_said = item.said_as == STATED and not citation.near_to
-        if sentence.denies(value, concept.description, is_said=is_said):
+        is_kept = item.said_as == NEGATIVE and not citation.near_to
+        if sentence.denies(value, concept.description, is_kept=is_kept):
             found.add(Doubt.NEGATION)
         return found
 
@@ -326,16 +327,23 @@ class Rules:
         raise Refusal(RejectionReason.UNKNOWN_SUBJECT, f"its subject is not one of {offered}")
 
     def _is_of_another(self, item: Item) -> bool:
-        """Whether an item names somebody else than the only subject: "husband"."""
-        name = item.fields.get("subject")
-        if len(self._places) > 1 or not isinstance(name, str) or not name.strip():
+        """Whether an item is true of somebody else than the user, whom it does not name.
+
+        "plays chess" of "my son" is no fact about the user, "family: son plays chess" is one.
+        """
+        if not item.who or not self.request.is_about_user:
             return False
-        own = {"user", "i", "me", "self", "speaker", *map(str.casefold, self._places)}
+        names = [message.name or "" for message in self._transcript.messages if message.kind]
         for each in self.request.places:
-            own |= set(f"{each.subject.name} {each.subject.entity or ''}".casefold().split())
-        names = {message.name or "" for message in self._transcript.messages if message.kind}
-        own |= set(" ".join(names).casefold().split())
-        return own.isdisjoint(name[:200].casefold().replace("'s", " ").split())
+            names += [each.subject.name, each.subject.entity or ""]
+        own = {"writer", "user", "i", "me", "self", "speaker", "we"}
+        own |= set(re.findall(r"[^\W_]+", " ".join(names).casefold()))
+        words = set(re.findall(r"[^\W_]+", item.who))
+        is_own = not own.isdisjoint(words) and words.isdisjoint({"s", "of"})
+        named = f"{item.fields.get('keyword')} {item.fields.get('value')}".replace("-", " ")
+        # Of Korean, one letter is a pronoun more often than a noun: "제" is not in "제주".
+        nouns = " ".join(re.findall(r"[^\W_]{2,}|[\u4e00-\u9fff]", item.who))
+        return not is_own and not has_common_word(nouns, named)
 
     def _concept(self, given: Item) -> tuple[AnyConcept, JsonValue]:
         item = given.fields

@@ -85,14 +85,14 @@ class Sentence(NamedTuple):
         rest = self.after.removesuffix(self.closing)
         return _CLAUSE_END.search(rest) is None
 
-    def denies(self, value: str, about: str, *, is_said: bool) -> bool:
+    def denies(self, value: str, about: str, *, is_kept: bool) -> bool:
         """Whether the clause of a value is negated, in the quote or beside it, and the value is not.
 
         Args:
             value: The words of the value.
             about: The description of its concept: "What the user does not eat" needs no second
                 "not".
-            is_said: Whether the model says that it is stated: "olives" for "I don't like olives".
+            is_kept: Whether the model says that its item has the negation: "dislikes: olives".
         """
         if has_negation(value):
             return False
@@ -100,7 +100,7 @@ class Sentence(NamedTuple):
         told = self if is_no else Sentence(*(_IN_THE.sub(" ", each) for each in self))
         if has_negation(told.quote):
             clauses = [each for each in _CLAUSE_END.split(told.quote) if has_negation(each)]
-            is_meant = not is_said and not has_negation(about)
+            is_meant = not is_kept and not has_negation(about)
             return is_meant and any(has_common_word(value, each) for each in clauses)
         before = _CLAUSE_END.split(told.before)[-1].split()[-3:]
         after = _CLAUSE_END.split(told.after)[0].split()[:1]

@@ -10,9 +10,11 @@ from factmem.detection.report import Refusal, RejectionReason
 from factmem.llm._answer import unwrapped
 
 STATED = "stated"
-"""The word by which a model says that its item is stated as true, about the subject."""
-UNSTATED = ("asked", "denied", "supposed", "quoted", "of another", "to work on")
-"""The words by which a model says that it is not."""
+"""The word by which a model says that its item is stated as true."""
+NEGATIVE = "negative"
+"""The same with a "not" that the item keeps: "dislikes: olives" for "I don't like olives"."""
+UNSTATED = ("asked", "denied", "supposed", "quoted", "to work on", "of another")
+"""The words by which a model says that it is not. For the last one the prompt has `who`."""
 
 _NAMES: Mapping[str, Sequence[str]] = {
     "keyword": ("keyword", "key", "concept", "topic", "attribute", "predicate", "category", "name"),
@@ -21,6 +23,7 @@ _NAMES: Mapping[str, Sequence[str]] = {
     "message": ("message", "message_id", "message_number", "index"),
     "action": ("action", "event", "operation"),
     "said_as": ("said_as",),
+    "who": ("who", "subject"),
 }
 """The fields of an item, and the names that models give them; mem0's prompts are well known."""
 _ACTIONS = {
@@ -58,6 +61,12 @@ class Item:
     def is_replacement(self) -> bool:
         """Whether the value corrects or ends another one."""
         return self.action == "replace"
+
+    @property
+    def who(self) -> str:
+        """Whom it is true of, as the model says; empty if it does not."""
+        who = self.fields.get("who")
+        return who[:200].casefold().strip() if isinstance(who, str) else ""
 
     @property
     def said_as(self) -> str:

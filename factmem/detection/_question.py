@@ -9,7 +9,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from typing_extensions import TypeForm
 
 from factmem.detection._current_values import OfferedConcept
-from factmem.detection._items import STATED, UNSTATED, is_usable, listed
+from factmem.detection._items import NEGATIVE, STATED, UNSTATED, is_usable, listed
 from factmem.detection.report import DetectionRequest
 from factmem.llm.base import Message
 from factmem.models.facts import FactType
@@ -87,12 +87,13 @@ def answer_schema(
     Each declared concept with a value type has an item schema of its own, up to forty of them. For
     the others the prompt gives the type.
     """
-    before: Schema = {"action": {"type": "string", "enum": ["assert", "replace", "retract"]}}
+    said_as: Schema = {"type": "string", "enum": [STATED, NEGATIVE, *UNSTATED[:-1]]}
+    before: Schema = {"who": {"type": "string"}, "said_as": said_as}
+    before["action"] = {"type": "string", "enum": ["assert", "replace", "retract"]}
     if len(subjects) > 1:
         before["subject"] = {"type": "string", "enum": [*subjects]}
     if len(scopes) > 1:
         before["scope"] = {"type": "string", "enum": [each.value for each in scopes]}
-    before["said_as"] = {"type": "string", "enum": [STATED, *UNSTATED]}
     after: Schema = {"importance": {"type": "number"}, **_TIMES}
     return _list_schema(concepts, before, after, is_closed=is_closed)
 
@@ -210,11 +211,13 @@ else "".
 11. If nothing is stated, answer with an empty list. Never guess."""
 
 _CHECKLIST = """\
-Which facts does it state? Check each: "said_as" is "stated" if the writer says so, as true, about \
-the subject; else "asked", "denied", "supposed" (an "if", a wish), "quoted" (others, or only you, \
-said it), "to work on" (text to translate, a story, a role) or "of another" (a relative, a pet). \
-Better leave such items out. What the value itself says is stated: "may move to Oslo". What another \
-has goes under a keyword about them, with their name in the value: "family", "wife is a nurse"."""
+Which facts does it state? Decide for each, before you write its value: "who" is whom it is true \
+of: "writer", or in English and as the message calls them: "son (mein Sohn)". What is true of another \
+goes under a keyword about them, with their name in the value: "family", "mein Sohn spielt Schach". \
+"said_as" is "stated" if the writer says so, as true; "negative" if with a "not" that the keyword or \
+value keeps ("dislikes", "olives"); else "asked", "denied" (not so, or no longer), "supposed" (an \
+"if", a wish, a plan, a joke), "quoted" (others, or only you, said it) or "to work on" (text to \
+translate, a story, a role). Better leave such items out. What the value itself says is stated: "may move to Oslo"."""
 """At the end of the question, where it is not overlooked, for those who pay for no verifying
 call."""
 

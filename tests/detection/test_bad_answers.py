@@ -261,7 +261,7 @@ CASES = [
     later("a later value", other(keyword="ide-theme", value="light"), "ide-theme=light"),
     case("asserted and taken back", [other(), other(action="retract")], [], R.SUPERSEDED,
          R.NOT_STORED),
-    case("taken back and asserted", [tool("Java", action="retract"), tool("Java", said_as="stated")],
+    case("taken back and asserted", [tool("Java", action="retract"), tool("Java", said_as="negative")],
          ["=tools=Java"], R.SUPERSEDED),
     case("known already", [tool("Java")], ["=tools=Java"]),
     # Numbers of items

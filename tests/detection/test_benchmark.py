@@ -9,6 +9,7 @@ import pytest
 from benchmarks.detection.__main__ import parse_options, replay_model, run
 from benchmarks.detection.dialogue import HERE, detect, dialogues
 from benchmarks.detection.score import Score, score
+from factmem.prompt._transcript import has_negation
 from tests.chat_server import ChatServer, says
 from tests.detection import test_wrong_answers
 from tests.detection.judging import judge, outcome
@@ -38,7 +39,7 @@ def test_right_answers_about_hard_sentences_are_stored(name: str) -> None:
     """As a model answers that fills in the checklist."""
     given = json.loads((HERE / f"{name}.json").read_text("utf-8"))
     for each in given["right"]:
-        each["said_as"] = "stated"
+        each["said_as"] = "negative" if has_negation(each["quote"]) else "stated"
     outcomes = {
         label: [outcome(judge(each.pop("said"), each)) for each in given[label] if each.pop("kind")]
         for label in ("wrong", "right")

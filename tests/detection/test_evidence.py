@@ -118,6 +118,52 @@ def test_the_model_may_say_that_its_item_is_not_stated() -> None:
     assert judge(said, {**given, "subject": "dog"}).proposed
 
 
+@table(
+    ("who", "keyword", "value", "is_stored"),
+    [
+        ("writer", "allergies", "chicken", True),
+        ("user", "allergies", "chicken", True),
+        ("Alice", "allergies", "chicken", True),
+        ("the writer and her dog", "allergies", "chicken", True),
+        (None, "allergies", "chicken", True),
+        ("dog (my dog)", "allergies", "chicken", False),
+        ("the user's dog", "allergies", "chicken", False),
+        ("dog of the writer", "allergies", "chicken", False),
+        ("my dog", "dog-allergy", "chicken", True),
+        ("my dog", "pets", "dog, allergic to chicken", True),
+        ("Hund (mein Hund)", "pets", "dog, allergic to chicken", False),
+        ("dog (mein Hund)", "pets", "dog, allergic to chicken", True),
+        ("강아지", "allergies", "chicken", False),
+    ],
+)
+def test_what_is_true_of_another_names_them(
+    who: str | None, keyword: str, value: str, is_stored: bool
+) -> None:
+    item = {"quote": "allergic to chicken", "keyword": keyword, "value": value, "who": who}
+    report = judge("My dog is allergic to chicken.", {**item, "said_as": "stated"})
+
+    assert (bool(report.saved), bool(report.proposed)) == (is_stored, not is_stored)
+
+
+@table(
+    ("said", "keyword", "value", "outcomes"),
+    [
+        ("I don't like olives", "dislikes", "olives", ("flagged: negation", "stored")),
+        ("Ich bin kein Lehrer", "job", "Lehrer", ("flagged: negation", "stored")),
+        ("I own no car", "car", "no car", ("stored", "stored")),
+        ("I like olives", "likes", "olives", ("stored", "stored")),
+    ],
+)
+def test_a_negation_is_kept_only_if_the_model_says_so(
+    said: str, keyword: str, value: str, outcomes: tuple[str, str]
+) -> None:
+    """A hasty model calls everything stated, also "home-city: Lyon" of who left Lyon."""
+    item = {"quote": said, "keyword": keyword, "value": value, "who": "writer"}
+
+    assert outcome(judge(said, {**item, "said_as": "stated"})) == outcomes[0]
+    assert outcome(judge(said, {**item, "said_as": "negative"})) == outcomes[1]
+
+
 CUT = [
     ("My dog is allergic to chicken.", "allergic to chicken", "chicken"),
     ("My roommate Leo can't stand cilantro", "can't stand cilantro", "cilantro"),

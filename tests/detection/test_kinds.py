@@ -23,28 +23,26 @@ def test_there_are_as_many_cases_as_the_page_says(stored: dict[str, Counter[str]
 
 def test_rules_by_letters_see_what_no_message_says(stored: dict[str, Counter[str]]) -> None:
     """Placeholders, questions, suggestions and keywords, also if the model calls all stated."""
-    for way in ("lying", "no checklist"):
+    for way in ("all stated", "no checklist"):
         found = stored[way]
         kinds = ("placeholder", "question", "suggestion", "value", "joined")
         assert [found[f"wrong {kind}"] for kind in kinds] == [0] * len(kinds)
         assert found["right"] >= 0.96 * 120
-    assert stored["lying"]["wrong"] <= 0.33 * 150
-    assert stored["no checklist"]["wrong"] <= 0.23 * 150
+        assert found["wrong"] <= 0.23 * 150
 
 
-def test_the_rules_do_not_fit_their_own_cases_only() -> None:
-    """Cases of twelve kinds that were written before the rules and not seen while they were."""
-    found = anyio.run(counts, "-2")
-    assert (found["all"]["wrong"], found["all"]["right"]) == (60, 60)
-    for way in ("lying", "no checklist"):
-        assert found[way]["right"] >= 0.97 * 60
-        assert found[way]["wrong"] <= 0.65 * 60
+@pytest.mark.parametrize(("part", "count"), [("", 150), ("-2", 60), ("-3", 20)])
+def test_the_checklist_sees_the_rest(part: str, count: int) -> None:
+    """A model that words an item wrongly, and says truly what its message does.
 
+    The last two were written before the rules for them.
+    """
+    found = anyio.run(counts, part)
 
-def test_the_checklist_sees_the_rest(stored: dict[str, Counter[str]]) -> None:
-    """A model that words an item wrongly, and says truly what its message does."""
-    assert stored["checklist"]["wrong"] <= 0.02 * 150
-    assert stored["checklist"]["right"] >= 0.97 * 120
+    assert found["all"]["wrong"] == count
+    assert found["checklist"]["wrong"] <= 0.02 * count
+    assert found["who alone"]["wrong"] <= 0.4 * count
+    assert min(each["right"] for each in found.values()) >= 0.96 * found["all"]["right"]
 
 
 def test_a_verifying_call_refuses_wrong_items_only(stored: dict[str, Counter[str]]) -> None:

@@ -87,7 +87,7 @@ CASES: Sequence[Case] = [
     right("7 pm as 19:00", "Dinner is at 7 pm", quoting("Dinner is at 7 pm", "dinner at 19:00")),
     # Negations and conditions that are part of the value
     right("a negation that the value keeps", "I don't eat meat", quoting("don't eat meat", "does not eat meat")),
-    right("a dislike", "I don't like olives", quoting("don't like olives", "olives", keyword="dislikes", said_as="stated")),
+    right("a dislike", "I don't like olives", quoting("don't like olives", "olives", keyword="dislikes", said_as="negative")),
     right("not only", "I speak not only Korean but German", quoting("Korean but German", "Korean, German")),
     right("a condition that the value keeps", "If I win, I may buy a boat", quoting("I may buy a boat", "may buy a boat if the user wins")),
     right("a name in quotation marks", 'My cat is called "Miso"', quoting("Miso", "Miso", keyword="pets")),

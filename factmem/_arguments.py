@@ -31,7 +31,6 @@ _REAL = (int, float, Real)
 
 
 def kind_of(value: object) -> str:
-    """Return the name of a value's type; a class is named as a class."""
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
@@ -45,16 +44,9 @@ def has_name(value: object, name: str) -> bool:
 
 
 def expect(value: object, kind: type[T] | tuple[type[T], ...], name: str, example: str) -> T:
-    """Return an argument that is of one kind.
+    """Return an argument that is an instance of a class or of one of several; a bool is no int.
 
-    Args:
-        value: The argument.
-        kind: The class of which it must be an instance, or several. A bool is no int.
-        name: What the argument is called.
-        example: A correct call.
-
-    Raises:
-        TypeError: It is of another kind.
+    Raises `TypeError` with what it is called and an example of a correct call, as all here do.
     """
     if isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool):
         return value
@@ -72,20 +64,10 @@ def expect_within(
     above: Q | None = None,
     most: Q | None = None,
 ) -> Q:
-    """Return a number or a span that lies within bounds. NaN lies within none.
+    """Return a number or a span within bounds: `least` and `most` are inside, `above` is not.
 
-    Args:
-        value: The argument.
-        kind: `int`, `timedelta`, or `float` for any real number. A bool is none of them.
-        name: What the argument is called.
-        example: A correct call.
-        least: The smallest value.
-        above: The value that it must exceed.
-        most: The largest value.
-
-    Raises:
-        TypeError: It is of another kind.
-        ValueError: It lies outside the bounds.
+    `kind` is `int`, `timedelta`, or `float` for any real number. A bool is none of them, and NaN
+    lies within none. Raises `ValueError` outside the bounds.
     """
     is_kind = isinstance(value, _REAL if kind is float else kind)
     if is_kind and not isinstance(value, bool):
@@ -113,22 +95,14 @@ def is_folder_name(text: str) -> bool:
 
 
 def expect_path(value: object, name: str, example: str) -> str | PathLike[str]:
-    """Return an argument that is a path.
-
-    Raises:
-        TypeError: It is neither a string nor an `os.PathLike`.
-    """
+    """Return an argument that is a path: a string or an `os.PathLike`."""
     if isinstance(value, str | PathLike):
         return value
     raise InputTypeError(f"{name} must be a path, not {kind_of(value)}: {example}")
 
 
 def expect_function(value: T, name: str, example: str) -> T:
-    """Return an argument that can be called and is no class.
-
-    Raises:
-        TypeError: It cannot be called, or is a class.
-    """
+    """Return an argument that can be called and is no class."""
     if callable(value) and not isinstance(value, type):
         return value
     raise InputTypeError(f"{name} must be a function, not {kind_of(value)}: {example}")
@@ -140,15 +114,6 @@ def expect_all(
     """Return the members of a list whose members must be of one kind.
 
     A string, a mapping and a class are not lists, although Python iterates over them.
-
-    Args:
-        values: The argument.
-        kind: The class of each member, or several.
-        name: What the argument is called.
-        example: A correct call.
-
-    Raises:
-        TypeError: It is no list, or a member is of another kind.
     """
     if type(values) is not list and type(values) is not tuple:  # the usual ones, at less cost
         is_one = isinstance(values, str | bytes | bytearray | Mapping | type)
@@ -165,17 +130,7 @@ def expect_all(
 
 
 def expect_methods(value: T, methods: Sequence[str], name: str, example: str) -> T:
-    """Return an argument that has the methods of a protocol.
-
-    Args:
-        value: The argument. A class has none of the methods, as it must be instantiated first.
-        methods: The names of the methods.
-        name: What the argument is called.
-        example: A correct call.
-
-    Raises:
-        TypeError: A method is missing.
-    """
+    """Return an argument that has the methods of a protocol; a class has none of them."""
     is_class = isinstance(value, type)
     lacking = [name for name in methods if is_class or not callable(getattr(value, name, None))]
     if not lacking:
@@ -187,12 +142,7 @@ def expect_methods(value: T, methods: Sequence[str], name: str, example: str) ->
 
 
 def expect_member(value: object, members: type[E], name: str, example: str = "") -> E:
-    """Return the member of a string enum that is passed as itself or as its value.
-
-    Raises:
-        TypeError: It is neither a member nor a string.
-        ValueError: It is a string that is no member's value.
-    """
+    """Return the member of a string enum that is passed as itself or as its value."""
     if isinstance(value, members):  # nearly always, and to walk an enum takes a microsecond
         return value
     for member in members:
@@ -233,12 +183,10 @@ def guided(
 ) -> Callable[[C], C]:
     """Return a decorator of a class, which only words errors that Python would raise as well.
 
-    Args:
-        names: The calls here, by the names that other libraries have for them, separated by spaces.
-        arguments: What to write instead of arguments of other libraries, by their names.
-        calls: The methods whose wrong arguments are named, `__init__` for the class itself.
-        items: The call that is meant by `object[key]`.
-        closing: Whether the class is used with `async with`.
+    `names` has the calls here by the names that other libraries have for them, separated by spaces;
+    `arguments` what to write instead of theirs. The methods in `calls` name their wrong arguments,
+    `__init__` those of the class. `items` is the call that is meant by `object[key]`. With
+    `closing` the class is used by `async with`.
     """
     known = _by_name(names)
     instead = _by_name(arguments)
@@ -282,7 +230,6 @@ def _by_name(table: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _lacks(cls: type, name: str, known: Mapping[str, str]) -> str:
-    """Return the message about an attribute that a class does not have."""
     text = f"{cls.__name__!r} object has no attribute {name!r}"
     if name[:1] == "_":
         return text
@@ -340,12 +287,7 @@ def _signature(name: str, method: Callable[..., Any]) -> str:
 
 
 class AsyncWith(AbstractAsyncContextManager[T]):
-    """An async context manager whose errors show how it is opened.
-
-    Args:
-        manager: The context manager.
-        example: How it is opened.
-    """
+    """An async context manager whose errors show how it is opened."""
 
     def __init__(self, manager: AbstractAsyncContextManager[T, bool | None], example: str) -> None:
         self._manager = manager

@@ -13,11 +13,9 @@ from types import FrameType
 def lazily(
     package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
-    """Return the `__getattr__`, `__dir__` and `__all__` of a package (PEP 562).
+    """Return `__getattr__`, `__dir__` and `__all__` of a package whose names are imported late.
 
-    Args:
-        package: The package's name.
-        homes: The names to import, separated by spaces, by the module that defines them.
+    `homes` has the names, separated by spaces, by the module that defines them.
     """
     home_of = {name: home for home, names in homes.items() for name in names.split()}
     names = sorted(home_of)

@@ -170,18 +170,10 @@ def node_recall_from_memory(
     subjects: Iterable[MemorySubject] | None = None,
     scopes: Iterable[ScopeChoice] | None = None,
 ) -> MemoryNode:
-    """Return a node that puts the facts that are relevant to the user's message into the prompt.
+    """Return a node that puts up to `limit` facts about the user's message into the prompt.
 
     No call to a chat model; with an embedder the message is embedded. See
-    `AgentMemory.recall_facts_to_agent`.
-
-    Args:
-        limit: The maximum of facts.
-        subjects: See `node_load_from_memory`.
-        scopes: See `node_load_from_memory`.
-
-    Raises:
-        ValueError: `limit` is not an int of at least 1.
+    `AgentMemory.recall_facts_to_agent`, and `node_load_from_memory` for `subjects` and `scopes`.
     """
     expect_within(limit, int, "limit", "node_recall_from_memory(20)", least=1)
 
@@ -198,15 +190,8 @@ def node_save_to_memory(
     """Return a node that detects and saves facts of these concepts. One call to the model.
 
     Put it after `node_llm_request`, which adds the user's text to the chat. Before that node, only
-    messages of earlier runs are read; if there is none, the node logs a warning.
-
-    Args:
-        concepts: The concepts to look for.
-        subject: Their subject. A per-entity subject without an entity is bound to that of the run.
-        scope: The scope to save in.
-
-    Raises:
-        TypeError: An argument has the wrong type, such as one concept instead of a list.
+    messages of earlier runs are read; if there is none, the node logs a warning. A per-entity
+    subject without an entity is bound to that of the run.
     """
     wanted = checked_concepts(concepts)
 
@@ -246,12 +231,6 @@ def node_llm_compress_history(compression: RetrieveFactsFromHistory) -> Node:
 
     One call to a model; `RetrieveFactsFromHistory.compress` describes when there is no call. Put it
     after a node that saves facts: that node then reads the original messages.
-
-    Args:
-        compression: Compresses the conversation.
-
-    Raises:
-        TypeError: `compression` has no method `compress`.
     """
     example = "node_llm_compress_history(RetrieveFactsFromHistory(CONCEPT))"
     expect_methods(compression, ["compress"], "compression", example)

@@ -48,12 +48,7 @@ class Encryption(Protocol):
     """
 
     def wrap(self, ring: bytes, store: str) -> KeySlot:
-        """Return a slot with `ring`, readable with the preferred key only.
-
-        Args:
-            ring: The key ring; secret.
-            store: The store's id, to which the slot must be bound.
-        """
+        """Return a slot with the secret `ring`, bound to the id of a store, for the preferred key."""
         ...
 
     def unwrap(self, slots: Sequence[KeySlot], store: str) -> Unwrapped:

@@ -289,16 +289,11 @@ def purged(
 ) -> Purged:
     """Return a ledger without the values that meet a condition and are not current at `now`.
 
-    It removes every such value from the history, and the same value elsewhere in the history of
-    the same keyword. It also removes the quotes of their sources, and the `before` of all later
-    sources in the same conversations, which may contain the words of a purged fact. Other current
-    values are unchanged: forget them first. Reads with `as_of` change only by these values.
-
-    Args:
-        entries: The ledger.
-        condition: The values.
-        now: The time, as a stamp.
-        quotes: Whether the values are also removed from the quotes of all other facts.
+    It removes every such value from the history, and the same value elsewhere in the history of the
+    same keyword. It also removes the quotes of their sources, and the `before` of all later sources
+    in the same conversations, which may contain the words of a purged fact; with `quotes` also the
+    values in all other quotes. Other current values are unchanged: forget them first. Reads with
+    `as_of` change only by these values.
     """
     with paused_collection(len(entries)):
         related = RelatedEntries(entries)

@@ -200,14 +200,11 @@ class MemoryReview:
         return inbox_items(place, proposals, facts, begin)
 
     async def accept(self, fact: Reviewed, *, if_unchanged: Reviewed | str | None = None) -> str:
-        """Confirm a fact, and return the id of the change.
+        """Confirm an item of the inbox or a current fact, and return the id of the change.
 
         A proposal becomes current, in the place of the value that it contradicts. If the concept
         has one value, its other proposals are settled. A proposed end removes the value.
-
-        Args:
-            fact: An item of the inbox, or a current fact, with or without its place.
-            if_unchanged: What was shown.
+        `if_unchanged` is what was shown.
         """
         made = _removed if _is_ending(fact) else _confirmed
         return await self._decide(fact, made(_fact_of(fact)), if_unchanged)
@@ -248,15 +245,11 @@ class MemoryReview:
         return await self._decide(fact, made, if_unchanged)
 
     async def reject(self, fact: Reviewed, *, if_unchanged: Reviewed | str | None = None) -> str:
-        """Forget a fact, or reject a proposal, and return the id of the change.
+        """Forget a current fact or reject an item of the inbox; return the id of the change.
 
         A model that states the value again only proposes it. Of a proposed end, the value is
-        confirmed. The history keeps it: to remove it
-        from there too, use `memory.contents.forget(..., purge=True)`.
-
-        Args:
-            fact: An item of the inbox, or a current fact.
-            if_unchanged: What was shown.
+        confirmed. The history keeps it: to remove it from there too, use
+        `memory.contents.forget(..., purge=True)`. `if_unchanged` is what was shown.
         """
         made = _confirmed if _is_ending(fact) else _removed
         return await self._decide(fact, made(_fact_of(fact)), if_unchanged)
@@ -272,12 +265,8 @@ class MemoryReview:
     ) -> list[FactChange]:
         """Return what was added, replaced, confirmed, proposed and forgotten, newest first.
 
-        Args:
-            since: Only changes from this time on, or of this span of time.
-            until: Only changes until this time.
-            actor: Only changes of this actor.
-            subjects: Only places of these subjects; all by default.
-            limit: The maximum of changes.
+        Up to `limit` changes, between two times or spans of time, of an actor if one is given, and
+        in the places of some subjects, by default of all.
         """
         begin, end = self._time(since, "since"), self._time(until, "until")
         concepts = {word: each for each in self._reader.concepts.values() for word in each.keywords}

@@ -85,14 +85,9 @@ class ConversationStore:
     ) -> list[Turn]:
         """Append messages in one durable write, all or none, and return them.
 
-        A message with an id that the conversation has already is left out.
-
-        Args:
-            turns: The messages.
-            conversation: The id of the conversation.
-            place: Its place.
-            learn_after: Queue the conversation for learning, when it has rested for this long or,
-                if it never rests, after ten times as long. None does not queue it.
+        A message with an id that the conversation has already is left out. With `learn_after` the
+        conversation is queued for learning, when it has rested for this long or, if it never rests,
+        after ten times as long.
         """
         identity, name = self._enter(place), checked_name(conversation, "conversation")
         rest = _micros(learn_after, "learn_after")
@@ -111,10 +106,7 @@ class ConversationStore:
     async def turns(
         self, conversation: str, place: Place, *, last: int | None = None, before: int | None = None
     ) -> list[Turn]:
-        """Return messages, oldest first.
-
-        The last ones, of those with a number less than `before`.
-        """
+        """Return the last messages of those with a number less than `before`, oldest first."""
         checked_last(last, before)
         identity, name = self._enter(place), checked_name(conversation, "conversation")
         return await self._stored.converse(
@@ -156,11 +148,7 @@ class ConversationStore:
     ) -> int:
         """Remove messages physically, and return how many.
 
-        Args:
-            conversation: The id of the conversation.
-            place: Its place.
-            before: Remove the messages that were appended before.
-            ids: Remove the messages with these ids. Without `before` and `ids`, all.
+        Those that were appended `before` a time, or have one of the `ids`; without both, all.
         """
         identity, name = self._enter(place), checked_name(conversation, "conversation")
         until = None if before is None else stamp(utc(before, "before"))
@@ -200,11 +188,8 @@ class ConversationStore:
     ) -> None:
         """Replace the messages of a conversation in one step; nobody appends meanwhile.
 
-        Args:
-            edit: Is called with the messages by number, and with the first number that was never
-                used. It returns all messages, under known numbers or later ones.
-            conversation: The id of the conversation.
-            place: Its place.
+        `edit` is called with the messages by number, and with the first number that was never used.
+        It returns all messages, under known numbers or later ones.
         """
         identity, name = self._enter(place), checked_name(conversation, "conversation")
         await self._stored.converse(lambda stored: stored.rewrite(identity, name, edit))

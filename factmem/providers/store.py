@@ -163,13 +163,9 @@ class FactStore:
     ) -> list[L]:
         """Return the facts of a concept that are current, or were at `as_of`.
 
-        Args:
-            concept: The concept.
-            subject: Whom or what the facts are about.
-            scope: Where they are visible.
-            as_of: The time of the read, by what was recorded until then.
-            valid_at: The time about which is asked, as known now or at `as_of`: a moment, or a day,
-                month or year, such as "2026-06", for what held in it; of one value the last.
+        `as_of` is the time of the read, by what was recorded until then. `valid_at` is the time about
+        which is asked, as known now or at `as_of`: a moment, or a day, month or year, such as
+        "2026-06", for what held in it; of one value the last.
 
         Raises:
             StoredFactError: A stored value does not fit the concept's `value_type`.
@@ -277,10 +273,7 @@ class FactStore:
     ) -> list[Proposal]:
         """Return what waits for a decision in a place: values, and ends of confirmed values.
 
-        Args:
-            subject: The subject of the place.
-            scope: The scope of the place.
-            concepts: The concepts whose value types are known.
+        `concepts` are those whose value types are known.
         """
         named, identity = checked_concepts(concepts), self._enter(subject, scope)
 
@@ -307,14 +300,10 @@ class FactStore:
         nor, if `concept` or `concepts` is the only condition, any earlier value. Values of
         a concept that are over are forgotten even if nothing is current.
 
-        Args:
-            subject: The subject of the facts.
-            scope: The scope of the facts.
-            conditions: What selects the values, such as `concept` and `value`. `ForgetConditions` has
-                all of them.
-            purge: Also rewrite the storage without the values, including the history, messages and
-                the reasons of changes; `purge="quotes"` also the quotes of other facts. The result
-                says where a value is left: as a part of a word, or in what no purge changes.
+        The conditions, such as `concept` and `value`, are those of `ForgetConditions`. With `purge`
+        the storage is also rewritten without the values, including the history, messages and the
+        reasons of changes; with `purge="quotes"` also the quotes of other facts. The result says
+        where a value is left: as a part of a word, or in what no purge changes.
 
         Returns:
             The number of values that were current; if none was, of those of `concept` or `concepts`
@@ -340,11 +329,8 @@ class FactStore:
     ) -> ErasureReceipt:
         """Remove a place with its whole history, physically, and return a receipt.
 
-        Args:
-            subject: The subject of the place.
-            scope: The scope of the place.
-            only_empty: Do nothing if the place has an entry, and return the receipt of a place
-                that does not exist. No save can happen between the check and the erasure.
+        With `only_empty`, nothing happens to a place that has an entry, and the receipt is that of
+        a place that does not exist. No save can happen between the check and the erasure.
         """
         erased = await self._backend.erase(self._enter(subject, scope), only_empty=only_empty)
         return ErasureReceipt(
@@ -423,15 +409,10 @@ class FactStore:
         values, such as the replacement of one value by another. Each entry is stored completely or
         not at all.
 
-        Args:
-            change: Is called with the entries, oldest first, and the time of its own entries, as a
-                stamp. It may run in a worker thread, with the store locked: it must be quick and
-                must not call the store. Its exceptions are raised, and nothing is stored.
-            subject: The subject of the place.
-            scope: The scope of the place.
-
-        Raises:
-            ValueError: An entry that it returned is invalid.
+        `change` is called with the entries, oldest first, and the time of its own entries, as a
+        stamp. It may run in a worker thread, with the store locked: it must be quick and must not
+        call the store. Its exceptions are raised, and nothing is stored; an invalid entry is a
+        `ValueError`.
         """
         identity, by = self._enter(subject, scope), present_actor()
 
@@ -450,18 +431,9 @@ class FactStore:
         A store keeps current facts in memory, so the cost does not grow with the history. No other
         write to the place happens in between.
 
-        Args:
-            change: Is called with the ledger of the place and the time as a stamp, and returns an
-                entry with `facts`, `forget` or both, or None for no change. The rules for `change`
-                of `amend` apply. It may be called again.
-            subject: The subject of the place.
-            scope: The scope of the place.
-
-        Returns:
-            The number of entries: 1 or 0.
-
-        Raises:
-            ValueError: The entry that it returned is invalid.
+        `change` is called with the ledger of the place and the time as a stamp, and returns an
+        entry with `facts`, `forget` or both, or None for no change. The rules for `change` of
+        `amend` apply. It may be called again. The result is the number of entries, 1 or 0.
         """
         expect_function(change, "change", "amend_current(change, subject, scope)")
         if self._limit is not None:  # which counts the bytes of all entries
@@ -497,14 +469,8 @@ class FactStore:
         write to the place happens in between. The result is stored completely or not at all, and no
         copy of removed entries remains. Times cannot be changed.
 
-        Args:
-            edit: Is called with the entries, oldest first, and returns for each one the same entry,
-                another one, or None to remove it. The rules for `change` of `amend` apply.
-            subject: The subject of the place.
-            scope: The scope of the place.
-
-        Raises:
-            ValueError: An entry that it returned is invalid.
+        `edit` is called with the entries, oldest first, and returns for each one the same entry,
+        another one, or None to remove it. The rules for `change` of `amend` apply.
         """
         identity = self._enter(subject, scope)
         changed = 0
@@ -645,14 +611,8 @@ class FactStore:
 
         The changes, applied to the result of `load_all` at that version, must give its present
         result with the same concepts. Forgotten, expired and confirmed facts are changes too. After
-        None the caller reads the whole place.
-
-        Args:
-            subject: The subject of the place.
-            scope: The scope of the place.
-            since: The result of `version` from before the place was read, or the version of the
-                last changes.
-            concepts: The concepts whose value types are known; the same at each call.
+        None the caller reads the whole place. `since` is the result of `version` from before the
+        place was read, or the version of the last changes.
 
         Raises:
             StoredFactError: A changed value does not fit the type of a concept in `concepts`.
@@ -677,21 +637,9 @@ class FactStore:
         """Replace the index of a place, unless the place has changed.
 
         Concurrent readers, in other processes too, get the complete old or the complete new index.
-        The write is not durable: a power failure may lose it.
-
-        Args:
-            subject: The subject of the place.
-            scope: The scope of the place.
-            index: The index.
-            version: The result of `version` from before the indexed facts were read. If the place
-                has another version now, nothing is written, so that a value purged meanwhile is not
-                stored again.
-
-        Returns:
-            Whether it was written.
-
-        Raises:
-            StorageError: The store failed or was busy.
+        The write is not durable: a power failure may lose it. `version` is that from before the
+        indexed facts were read. If the place has another one now, nothing is written, so that a
+        value purged meanwhile is not stored again. Returns whether it was written.
         """
         return await self._backend.write_index(self._enter(subject, scope), index, version)
 
@@ -715,14 +663,10 @@ class FactStore:
         A retraction never ends a value that was said later. Such late statements are recorded only
         in the history. A time after the store's clock counts as now.
 
-        Args:
-            facts: The facts; the `timestamp` of each is the time it was said.
-            subject: The subject of the facts.
-            scope: The scope of the facts.
-            retracted: Values that are no longer true.
-            since: The moment before the chat was read. Nothing is recorded if any process has
-                erased or purged the place since then. A place that did not exist at that moment
-                counts as erased if any place was.
+        The `timestamp` of a fact is the time it was said; the values of `retracted` are no longer
+        true. `since` is the moment before the chat was read. Nothing is recorded if any process has
+        erased or purged the place since then. A place that did not exist at that moment counts as
+        erased if any place was.
 
         Raises:
             ValueError: A value would change in a round trip through JSON. Nothing was recorded.
@@ -760,24 +704,15 @@ class FactStore:
         """Erase again what an older copy of the store brought back; return the number of places.
 
         Each place loses what was recorded in it until the time of its receipt; later entries stay.
-
-        Args:
-            erased: The receipts since the copy was made, which the application keeps elsewhere.
-
-        Raises:
-            StorageError: The store failed. The same call continues.
+        The receipts are those since the copy was made, which the application keeps elsewhere. After
+        an error the same call continues.
         """
         from factmem.providers._forgetting import erased_again
 
         return sum([await erased_again(self, each) for each in erased])
 
     async def is_searched(self, places: Sequence[Place], *, meaning: bool) -> bool:
-        """Return whether `candidates` searches these places, rather than the recall in memory.
-
-        Args:
-            places: All places of a recall.
-            meaning: Whether it compares vectors, too.
-        """
+        """Return whether `candidates` searches these places, all of a recall, also by `meaning`."""
         return False
 
     async def facts_to_embed(

@@ -29,7 +29,7 @@ class ReviewSync(Wraps[MemoryReview]):
         return self._portal.call(self._wrapped.inbox, since=since, subjects=subjects, limit=limit)
 
     def accept(self, fact: Reviewed, *, if_unchanged: Reviewed | str | None = None) -> str:
-        """Confirm a fact, and return the id of the change."""
+        """Confirm an item of the inbox or a current fact, and return the id of the change."""
         return self._portal.call(self._wrapped.accept, fact, if_unchanged=if_unchanged)
 
     def correct(
@@ -39,7 +39,7 @@ class ReviewSync(Wraps[MemoryReview]):
         return self._portal.call(self._wrapped.correct, fact, value, if_unchanged=if_unchanged)
 
     def reject(self, fact: Reviewed, *, if_unchanged: Reviewed | str | None = None) -> str:
-        """Forget a fact, or reject a proposal, and return the id of the change."""
+        """Forget a current fact or reject an item of the inbox; return the id of the change."""
         return self._portal.call(self._wrapped.reject, fact, if_unchanged=if_unchanged)
 
     def changes(

@@ -193,10 +193,10 @@ class _SqliteBackend:
                 return 0
             change = decide(place.ledger, self._now(place))
             lines: list[bytes] = []
-            if (body := change.body()) is not None:
-                lines = [stamped(body, self._recording(place))]
+            if change.entry is not None:
+                lines = [stamped(encoded_entry(change.entry), self._recording(place))]
             place.write(lines, change.edit)
-            return len(change.forget)
+            return change.forgotten
 
         return await self._at(identity, write)
 

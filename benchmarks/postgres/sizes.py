@@ -17,7 +17,7 @@ from pathlib import Path
 import anyio
 import psycopg
 
-from factmem.ledger.entries import Entry, encoded, stored
+from factmem.ledger.entries import Entry, encoded_entry, stored
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject, identity_of
 from factmem.providers._sql.places import topic_of
@@ -42,7 +42,8 @@ async def timed(work: Callable[[], Awaitable[object]]) -> float:
 def fill(store: PostgresMemoryProvider, dsn: str, places: int) -> None:
     """Copy places of 20 entries each into the tables, in the form that saves write."""
     reader, _ = store._places.run(lambda session, _: store._places.writing(session))
-    bodies = [encoded([stored(SingleFact(each, "a short sentence"))]) for each in CONCEPTS]
+    facts = [stored(SingleFact(each, "a short sentence")) for each in CONCEPTS]
+    bodies = [encoded_entry({"facts": [fact]}) for fact in facts]
     topics = [[topic_of(each.keyword)] for each in CONCEPTS]
     size, now = sum(map(len, bodies)), int(time.time() * 1e6)
     users = (identity_of(USER.of(f"user-{number}"), APP) for number in range(places))

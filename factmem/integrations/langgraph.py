@@ -38,7 +38,7 @@ from langgraph.store.base import (
 )
 from pydantic import JsonValue
 
-from factmem.ledger.entries import encoded, stored
+from factmem.ledger.entries import encoded_entry, stored, untimed
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import AnyFact, Concept, FactType, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
@@ -224,7 +224,9 @@ class FactmemStore(BaseStore):
         writes = [await self._prepared(each, by_key.values()) for each, by_key in puts.items()]
         if sum(bool(gone) + bool(facts) for _, gone, facts in writes) > 1:
             for _, _, facts in writes:
-                encoded(map(stored, facts))  # raises for a value before another one is written
+                encoded_entry(
+                    untimed(map(stored, facts))
+                )  # raises for a value before another one is written
         for subject, gone, facts in writes:
             for concept in gone:
                 await self._store.forget(subject, self._scope, concept=concept)

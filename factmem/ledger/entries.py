@@ -22,7 +22,7 @@ from factmem.models.actors import NOBODY, By, present_actor
 from factmem.models.facts import NO_METADATA, AnyFact, FactSource, FactState, SingleFact, SourceKind
 from factmem.models.when import stamp
 
-__all__ = ["Entry", "StoredFact", "decoded", "encoded", "encoded_entry", "stamped"]
+__all__ = ["Entry", "StoredFact", "decoded", "encoded_entry", "stamped"]
 
 
 class SourceEntry(TypedDict):
@@ -202,22 +202,6 @@ def source_of(entry: SourceEntry | None) -> FactSource | None:
 _WIDE = b'{"wide":true,'
 
 
-def encoded(
-    facts: Iterable[StoredFact] = (),
-    forget: Iterable[ForgottenItem] = (),
-    retract: Iterable[RetractedValue] = (),
-    *,
-    whole: bool = False,
-    by: By | None = None,
-) -> bytes:
-    """Return an entry without its time as one line of JSON; `stamped` puts the time in.
-
-    Fast JSON parsers round integers beyond 64 bits. An entry with such an integer begins with
-    `"wide":true`, so that `decoded` uses an exact parser.
-    """
-    return encoded_entry(untimed(facts, forget, retract, whole=whole, by=by))
-
-
 def untimed(
     facts: Iterable[StoredFact] = (),
     forget: Iterable[ForgottenItem] = (),
@@ -269,7 +253,11 @@ def keywords_of(entry: Mapping[str, Any]) -> list[str]:
 
 
 def encoded_entry(entry: Mapping[str, Any]) -> bytes:
-    """Encode a whole entry without its time like `encoded`, with fields of later versions."""
+    """Return an entry without its time as one line of JSON; `stamped` puts the time in.
+
+    Fast JSON parsers round integers beyond 64 bits. An entry with such an integer begins with
+    `"wide":true`, so that `decoded` uses an exact parser.
+    """
     if "at" in entry:
         entry = {name: part for name, part in entry.items() if name != "at"}
     try:

@@ -14,17 +14,8 @@ from threading import Lock
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from factmem._arguments import expect_function
-from factmem.ledger.entries import (
-    Edit,
-    Entry,
-    ForgottenItem,
-    RetractedValue,
-    StoredFact,
-    encoded,
-    encoded_entry,
-)
+from factmem.ledger.entries import Edit, Entry, encoded_entry
 from factmem.ledger.ledger import Ledger
-from factmem.models.actors import NOBODY, By
 from factmem.models.places import UNBOUNDED, Boundary, Identity, Place
 from factmem.models.when import TimeProvider, stamp, system_clock, utc
 from factmem.providers.results import PlaceInfo, PlaceLimit
@@ -45,27 +36,19 @@ class ErasedSinceError(Exception):
 class Change(NamedTuple):
     """A change of a place: an entry to append, and an edit of the history."""
 
-    facts: Sequence[StoredFact] = ()
-    forget: Sequence[ForgottenItem] = ()
-    """Appended with `facts` as one entry; nothing is appended if all are empty."""
-    is_whole: bool = False
-    """Whether what had been replaced or had ended of the forgotten keywords is forgotten, too."""
+    entry: Mapping[str, Any] | None = None
+    """The entry to append, without its time; None appends nothing."""
     edit: Edit | None = None
     """Applied to all entries, including the new ones. The result replaces them."""
     turns: Edit | None = None
     """Applied after `edit` to the messages of each conversation of the place."""
-    retract: Sequence[RetractedValue] = ()
-    """Appended with `facts`."""
-    by: By = NOBODY
-    """Who makes the change: a backend calls `decide` where the caller's context is unknown."""
     entries: Sequence[Entry] = ()
     """Of an `Extension`: appended before `edit`, each at its own time."""
 
-    def body(self) -> bytes | None:
-        """Return the entry to append without its time; None if there is none."""
-        if not (self.facts or self.forget or self.retract):
-            return None
-        return encoded(self.facts, self.forget, self.retract, whole=self.is_whole, by=self.by)
+    @property
+    def forgotten(self) -> int:
+        """How many values the entry forgets."""
+        return len((self.entry or {}).get("forget", ()))
 
 
 Decision: TypeAlias = Callable[[Ledger, str], Change]

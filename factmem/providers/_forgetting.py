@@ -1,18 +1,14 @@
-"""Forgetting: how a `forget` changes the ledger of a place, and erasures that are done again."""
+"""Forgetting: how a `forget` changes the ledger of a place."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any
 
-from factmem.errors import StorageError
 from factmem.ledger._items import Condition
-from factmem.ledger.entries import Edit, Entry
+from factmem.ledger.entries import Entry, ForgottenItem, untimed
 from factmem.ledger.ledger import Ledger
 from factmem.models.actors import present_actor
-from factmem.models.places import MemoryScope, MemorySubject
-from factmem.models.when import stamp
 from factmem.providers._backend import Change
-from factmem.providers.conversation_store import ConversationStore
-from factmem.providers.results import ErasureReceipt, Purge, check_purge
+from factmem.providers.results import Purge, check_purge
 
 
 class Forgetting:
@@ -35,7 +31,7 @@ class Forgetting:
         forgotten = ledger.matching(condition, now)
         self.is_over = not (forgotten or purge) and ledger.knows(condition.names or ())
         if not purge:
-            return Change(forget=forgotten, is_whole=condition.is_of_keywords, by=self._by)
+            return Change(self._entry(forgotten, whole=condition.is_of_keywords))
         from factmem.ledger._purging import (  # slow to import
             QuotedValues,
             message_with,
@@ -58,7 +54,10 @@ class Forgetting:
             self.left[-1] += tuple(found)
             return rest
 
-        return Change(forget=forgotten, edit=edit, turns=turns, by=self._by)
+        return Change(self._entry(forgotten), edit, turns)
+
+    def _entry(self, forget: list[ForgottenItem], *, whole: bool = False) -> dict[str, Any] | None:
+        return untimed(forget=forget, whole=whole, by=self._by) if forget else None
 
     def end_former(self, entries: Sequence[Entry], now: str) -> list[Entry]:
         """Forget the values that held before, if none is current."""
@@ -67,43 +66,3 @@ class Forgetting:
         forgotten = former_values(entries, self._condition_at(now), now)
         self.former = len(forgotten)
         return [{"at": now, "forget": forgotten}] if forgotten else []
-
-
-class Erasable(Protocol):
-    """The part of a `FactStore` that a repeated erasure needs."""
-
-    @property
-    def conversations(self) -> ConversationStore: ...
-
-    async def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]: ...
-
-    async def erase(self, subject: MemorySubject, scope: MemoryScope) -> ErasureReceipt: ...
-
-    async def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int: ...
-
-
-async def erased_again(store: Erasable, receipt: ErasureReceipt) -> bool:
-    """Remove what a place has from before an erasure; return whether it had anything."""
-    subject, scope, until = receipt.subject, receipt.scope, receipt.erased_at
-    entries = await store.entries(subject, scope)
-    is_old = [entry["at"] <= stamp(until) for entry in entries]
-    try:
-        keeper = store.conversations
-    except StorageError:  # this store keeps none
-        keeper = None
-    chats = [] if keeper is None else await keeper.conversations(receipt.place)
-    if all(is_old) and all(chat.last_at <= until for chat in chats):
-        if entries or chats:
-            await store.erase(subject, scope)
-        return bool(entries or chats)
-    for chat in chats:
-        assert keeper is not None  # noqa: S101 - it has returned the conversations
-        await keeper.remove(chat.id, receipt.place, before=until)
-    if any(is_old):
-        kept = stamp(until)
-        await store.rewrite(
-            lambda entries: [each if each["at"] > kept else None for each in entries],
-            subject,
-            scope,
-        )
-    return any(is_old) or any(chat.first_at <= until for chat in chats)

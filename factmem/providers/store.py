@@ -15,7 +15,15 @@ from factmem._concurrency.garbage import paused_collection
 from factmem.errors import StorageError
 from factmem.ledger._merging import CurrentChange, amended, edited, received
 from factmem.ledger._presentation import found_fact
-from factmem.ledger.entries import Amendment, Edit, Entry, StoredFact, exported, untimed
+from factmem.ledger.entries import (
+    Amendment,
+    Edit,
+    Entry,
+    StoredFact,
+    exported,
+    keywords_of,
+    untimed,
+)
 from factmem.ledger.history import FactChange, Histories, History, HistorySeries, held_at, history
 from factmem.ledger.ledger import Ledger, Proposal
 from factmem.models.actors import present_actor
@@ -36,7 +44,7 @@ from factmem.models.places import (
     Place,
     identity_of,
 )
-from factmem.models.when import When, WhenLike, moment
+from factmem.models.when import When, WhenLike, moment, stamp
 from factmem.providers._backend import (
     Backend,
     Change,
@@ -443,11 +451,9 @@ class FactStore:
 
         def decide(ledger: Ledger, now: str) -> Change:
             nonlocal count
-            made = amended((), now, lambda _, at: list(filter(None, [change(ledger, at)])))
+            made = amended((), now, lambda _, at: list(filter(None, [change(ledger, at)])), by)
             count = len(made)  # of the last call: a transaction may be repeated
-            entry: Entry = made[0] if made else {"at": now}
-            facts, forget = entry.get("facts", ()), entry.get("forget", ())
-            return Change(facts, forget, retract=entry.get("retract", ()), by=by)
+            return Change(made[0] if made and keywords_of(made[0]) else None)
 
         await self._backend.change(self._enter(subject, scope), decide)
         # A backend does not ask about a place that does not exist.
@@ -707,9 +713,32 @@ class FactStore:
         The receipts are those since the copy was made, which the application keeps elsewhere. After
         an error the same call continues.
         """
-        from factmem.providers._forgetting import erased_again
+        return sum([await self._erased_again(each) for each in erased])
 
-        return sum([await erased_again(self, each) for each in erased])
+    async def _erased_again(self, receipt: ErasureReceipt) -> bool:
+        """Remove what a place has from before an erasure; return whether it had anything."""
+        subject, scope, until = receipt.subject, receipt.scope, receipt.erased_at
+        entries, kept = await self.entries(subject, scope), stamp(until)
+        is_old = [entry["at"] <= kept for entry in entries]
+        try:
+            keeper = self.conversations
+        except StorageError:  # this store keeps none
+            keeper = None
+        chats = [] if keeper is None else await keeper.conversations(receipt.place)
+        if all(is_old) and all(chat.last_at <= until for chat in chats):
+            if entries or chats:
+                await self.erase(subject, scope)
+            return bool(entries or chats)
+        for chat in chats:
+            assert keeper is not None  # noqa: S101 - it has returned the conversations
+            await keeper.remove(chat.id, receipt.place, before=until)
+
+        def younger(entries: Sequence[Entry]) -> list[Entry | None]:
+            return [each if each["at"] > kept else None for each in entries]
+
+        if any(is_old):
+            await self.rewrite(younger, subject, scope)
+        return any(is_old) or any(chat.first_at <= until for chat in chats)
 
     async def is_searched(self, places: Sequence[Place], *, meaning: bool) -> bool:
         """Return whether `candidates` searches these places, all of a recall, also by `meaning`."""

@@ -12,11 +12,11 @@ from factmem.errors import FactmemError
 from factmem.ledger.entries import (
     Entry,
     decoded,
-    encoded,
     encoded_entry,
     source_of,
     stamped,
     stored,
+    untimed,
 )
 from factmem.models.facts import (
     Concept,
@@ -116,7 +116,8 @@ def test_entries_survive_a_round_trip_as_bytes(steps: list[Step]) -> None:
     """Each is one line, with the time added when it is known; wide integers are exact."""
     for step in steps:
         entry: Any = orjson.loads(orjson.dumps(_narrow(step.entry)))
-        line = stamped(encoded(entry.get("facts", ()), entry.get("forget", ())), entry["at"])
+        parts = untimed(entry.get("facts", ()), entry.get("forget", ()))
+        line = stamped(encoded_entry(parts), entry["at"])
         whole = stamped(encoded_entry(step.entry), step.entry["at"])
 
         assert b"\n" not in whole
@@ -135,12 +136,12 @@ def _narrow(entry: Entry) -> Any:
 
 def test_wide_numbers_are_marked_and_exact() -> None:
     """The first bytes stop parsers that would round them, and are not content."""
-    body = encoded([saved(2**70, -(2**70), 2**64 - 1)])
+    body = encoded_entry({"facts": [saved(2**70, -(2**70), 2**64 - 1)]})
     line = stamped(body, AT)
 
     assert line.startswith(b'{"wide":true,"at":"2001')
     assert decoded(line) == {"at": AT, "facts": [saved(2**70, -(2**70), 2**64 - 1)]}
-    assert not stamped(encoded([saved(2**64 - 1)]), AT).startswith(b'{"wide"')
+    assert not stamped(encoded_entry({"facts": [saved(2**64 - 1)]}), AT).startswith(b'{"wide"')
 
 
 def test_fields_of_later_versions_are_kept() -> None:

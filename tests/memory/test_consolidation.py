@@ -14,7 +14,7 @@ from factmem.errors import ChatModelError, ExtractionError, MemoryAccessError
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.ledger._items import name_of
 from factmem.ledger._undo import undoing
-from factmem.ledger.entries import Entry, decoded, encoded, stamped, stored
+from factmem.ledger.entries import Entry, decoded, encoded_entry, stamped, stored
 from factmem.ledger.ledger import Ledger
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.consolidation import ConsolidationReport, Merge, merging
@@ -535,4 +535,4 @@ def test_merging_and_undoing_change_only_the_proposed_values(
 
 
 def _entry(fact: AnyFact, now: str) -> Entry:
-    return decoded(stamped(encoded([stored(fact)]), now))
+    return decoded(stamped(encoded_entry({"facts": [stored(fact)]}), now))

@@ -28,7 +28,7 @@ from factmem._concurrency.garbage import paused_collection
 from factmem._concurrency.per_loop import Workers
 from factmem.errors import FactmemError, TamperedError, WrongKeyError
 from factmem.ledger._items import Condition
-from factmem.ledger.entries import Edit, Entry, decoded, exported, stamped
+from factmem.ledger.entries import Edit, Entry, exported
 from factmem.ledger.ledger import Ledger
 from factmem.models.places import Boundary, Identity
 from factmem.providers._backend import (
@@ -569,16 +569,16 @@ class StoredPlaces:
                 with view.lock:
                     seen, recorded_at = view.position, view.ledger.recorded_at
                     change = decide(view.ledger, self.clock.now(recorded_at))
-                if (body := change.body()) is not None:
-                    at = self.clock.recording(recorded_at)
-                    writer.add(session, identity, [decoded(stamped(body, at))], mark)
+                if change.entry is not None:
+                    new: Any = {**change.entry, "at": self.clock.recording(recorded_at)}
+                    writer.add(session, identity, [new], mark)
                 if change.edit is not None:
                     writer.count_purge(session, identity)
                     edited = writer.edit(session, identity, change.edit, is_purge=True)
                     is_purged |= edited is not None
                 if (turns := change.turns) is not None:
                     is_purged |= writer.edit_conversations(session, identity, lambda _: turns)
-                count = len(change.forget)
+                count = change.forgotten
             return count
 
         done = self._changed(identity, write, self.database.forget)

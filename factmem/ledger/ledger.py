@@ -270,6 +270,12 @@ class Ledger(LedgerReads):
             self._passed_over(fact, value, at)
         self._note_late(fact["id"])
 
+    def _held(self, keyword: str) -> KeywordItems:
+        held = self._by_keyword.get(keyword)
+        if held is None:
+            held = self._by_keyword[keyword] = KeywordItems()
+        return held
+
     def _is_newest(self, held: KeywordItems | None, fact: StoredFact) -> bool:
         """Return whether nothing can have ended a save when it is recorded: true of most."""
         if self._is_undoing:
@@ -305,8 +311,7 @@ class Ledger(LedgerReads):
         is_all = waits and len(waits) + len(past) == sum(1 for _ in values_of(fact))
         if not is_all and not is_of_one_value(held, fact, at):
             return False
-        if held is None:
-            held = self._by_keyword[keyword] = KeywordItems()
+        held = self._held(keyword)
         if not held.alive(at):
             # Nothing is current, so nothing else gives the keyword its description and type.
             held.description, held.fact_type = description, fact["type"]
@@ -336,14 +341,11 @@ class Ledger(LedgerReads):
             held.retractions.floor = max(held.retractions.floor, told(fact, at))
 
     def _note_end(self, fact: StoredFact) -> None:
+        self.may_expire = True
         if "expires_at" in fact:
-            self._note_expiry(fact["expires_at"], fact["keyword"])
+            insort(self._expiries, (fact["expires_at"], fact["keyword"]))
         if "until" in fact:
-            self._note_expiry(end_of(fact["until"]), fact["keyword"])
-
-    def _note_expiry(self, expires_at: str, keyword: str) -> None:
-        self.may_expire: bool = True
-        insort(self._expiries, (expires_at, keyword))
+            insort(self._expiries, (end_of(fact["until"]), fact["keyword"]))
 
     def _replace(self, held: KeywordItems, fact: StoredFact, at: str) -> None:
         replaced = held.clear()
@@ -379,7 +381,7 @@ class Ledger(LedgerReads):
             held.retractions.rejected.discard(digest_of(key))
 
     def _propose(self, held: KeywordItems, value: JsonValue, fact: StoredFact, at: str) -> None:
-        if held.proposals is None:
+        if held.proposals is None:  # an empty one is false
             held.proposals = Proposals()
         key = canonical(value)
         item = held.proposals.values.get(key)
@@ -425,9 +427,7 @@ class Ledger(LedgerReads):
 
     def _forget(self, forgotten: Iterable[ForgottenItem], at: str) -> None:
         for keyword, _, digest in forgotten:
-            held = self._by_keyword.get(keyword)
-            if held is None:
-                held = self._by_keyword[keyword] = KeywordItems()
+            held = self._held(keyword)
             key = held.digested(digest)
             item = None if key is None else held.get(key)
             if key is not None and item is not None and item.is_alive(at):
@@ -446,8 +446,7 @@ class Ledger(LedgerReads):
 
     def _end(self, held: KeywordItems, key: Canonical, item: Item, at: str) -> None:
         """End what was said of a forgotten value until now, also if it is recorded later."""
-        if held.retractions is None:
-            held.retractions = Retractions()
+        held.retractions = held.retractions or Retractions()
         held.retractions.end(digest_of(key), max((at, ""), item.last))
         # The value had replaced what was said before it: an older save of another value must not
         # become current in its place when it arrives later.
@@ -461,9 +460,7 @@ class Ledger(LedgerReads):
 
     def _retract(self, retracted: RetractedValue, at: str) -> None:
         keyword = retracted["keyword"]
-        held = self._by_keyword.get(keyword)
-        if held is None:
-            held = self._by_keyword[keyword] = KeywordItems()
+        held = self._held(keyword)
         digest = retracted.get("digest")
         key = None if digest is None else held.digested(digest)
         item = None if key is None else held.get(key)
@@ -471,8 +468,7 @@ class Ledger(LedgerReads):
             held.proposals = held.proposals or Proposals()
             held.proposals.endings.setdefault(key, (retracted, at, self._by))
             return
-        if held.retractions is None:
-            held.retractions = Retractions()
+        held.retractions = held.retractions or Retractions()
         held.retractions.add(retracted, at)
         if digest is not None and held.proposals is not None:
             self._withdraw(held.proposals, digest, at)
@@ -502,9 +498,7 @@ class Ledger(LedgerReads):
     def _plan(self, fact: StoredFact, at: str) -> None:
         """Keep the values of a save until they begin."""
         keyword = fact["keyword"]
-        held = self._by_keyword.get(keyword)
-        if held is None:
-            held = self._by_keyword[keyword] = KeywordItems()
+        held = self._held(keyword)
         if not held.alive(at):
             held.description = fact.get("description", held.description or keyword)
             held.fact_type = fact["type"]
@@ -527,7 +521,8 @@ class Ledger(LedgerReads):
             self._postpone(held, plan, at)
             held.plans = [*(held.plans or ()), plan]
             self._planned(plan)
-            self._note_begin(plan)
+            self.may_expire = True
+            insort(self._begins, (plan.begin, keyword))
         if late and late == len(parts):
             self._note_late(fact["id"])
 
@@ -610,10 +605,6 @@ class Ledger(LedgerReads):
             self._copies = (self._applied, begun), whole
         return self._copies[1]
 
-    def _note_begin(self, plan: Plan) -> None:
-        self.may_expire = True
-        insort(self._begins, (plan.begin, plan.fact["keyword"]))
-
     def _note(self, keyword: str, fact_id: str | None, value: JsonValue = "") -> None:
         """Mark a fact as changed by the current entry; None marks all facts of the keyword."""
         if self._log is not None:
@@ -661,11 +652,11 @@ class KeywordSearch:
 
     def __init__(self, keyword: str) -> None:
         self._keyword = keyword
-        self._ledger = Ledger()
+        self.ledger = Ledger()
 
     def take(self, entries: Iterable[Entry]) -> None:
         """Apply the next entries, in order; parts about other keywords are ignored."""
-        keyword, ledger = self._keyword, self._ledger
+        keyword, ledger = self._keyword, self.ledger
         for entry in entries:
             facts = [fact for fact in entry.get("facts", ()) if fact["keyword"] == keyword]
             forget = [name for name in entry.get("forget", ()) if name[0] == keyword]
@@ -674,7 +665,3 @@ class KeywordSearch:
                 part: Entry = {**entry, "facts": facts, "forget": forget}
                 ledger.apply({**part, "retract": retract})
             ledger.recorded_at = max(ledger.recorded_at, entry["at"])
-
-    def ledger(self) -> Ledger:
-        """Return a ledger of this keyword only."""
-        return self._ledger

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from heapq import heappush, heapreplace
+from operator import itemgetter
 from typing import Any
 
 from factmem.ledger.history import HistoryEntry
@@ -203,11 +204,10 @@ class Newest:
 
     def sorted(self) -> list[PlacedFact]:
         """Return the facts, newest first."""
-        return [placed for _, _, placed in sorted(self._heap, key=_age, reverse=True)]
+        return [placed for _, _, placed in sorted(self._heap, key=_AGE, reverse=True)]
 
 
-def _age(item: tuple[datetime, int, PlacedFact]) -> tuple[datetime, int]:
-    return item[:2]
+_AGE = itemgetter(0, 1)
 
 
 def stats_of(found: Iterable[PlaceInfo]) -> MemoryStats:

@@ -185,19 +185,15 @@ class MemoryReview:
         begin = self._time(since, "since")
 
         async def read(place: Place) -> list[InboxItem]:
-            return await self._inbox_of(place, begin)
+            about, concepts = (place.subject, place.scope), self._reader.concepts.values()
+            proposals = await self._provider.proposals(*about, concepts=concepts)
+            facts = await self._provider.load_all(*about, concepts=concepts)
+            return inbox_items(place, proposals, facts, begin)
 
         found = [item for items in await self._each(read, subjects) for item in items]
         found.sort(key=lambda item: item.at.timestamp() if item.at else 0.0, reverse=True)
         found.sort(key=lambda item: KINDS.index(item.kind))
         return found[:limit]
-
-    async def _inbox_of(self, place: Place, begin: datetime | None) -> list[InboxItem]:
-        subject, scope = place.subject, place.scope
-        concepts = self._reader.concepts.values()
-        proposals = await self._provider.proposals(subject, scope, concepts=concepts)
-        facts = await self._provider.load_all(subject, scope, concepts=concepts)
-        return inbox_items(place, proposals, facts, begin)
 
     async def accept(self, fact: Reviewed, *, if_unchanged: Reviewed | str | None = None) -> str:
         """Confirm an item of the inbox or a current fact, and return the id of the change.

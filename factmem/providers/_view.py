@@ -353,30 +353,21 @@ class StoreView(_View, FactStore):
     ) -> list[Place]:
         async with self._events.operation(MemoryOperation.LIST) as operation:
             self._check_open()
-            found = await self._listed(subjects, scopes, after, limit)
-            operation.count = len(found)
-            return found
-
-    async def _listed(
-        self,
-        subjects: Iterable[MemorySubject] | None,
-        scopes: Iterable[MemoryScope] | None,
-        after: Place | None,
-        limit: int | None,
-    ) -> list[Place]:
-        wanted = self._boundary.narrowed(subjects=subjects, scopes=scopes)
-        if wanted.places is None:
-            about, where = wanted.listed()
-            return await self._store.list_places(
-                subjects=about, scopes=where, after=after, limit=limit
-            )
-        # Each listing has some of the places, so the page is cut from all of them.
-        first, most = checked_page(after, limit)
-        found: list[Identity] = []
-        for about, where in wanted.listings():
-            listed = await self._store.list_places(subjects=about, scopes=where)
-            found += filter(wanted.allows, (place.identity for place in listed))
-        return list(map(Place.of_identity, page_of(found, first, most)))
+            wanted = self._boundary.narrowed(subjects=subjects, scopes=scopes)
+            if wanted.places is None:
+                about, where = wanted.listed()
+                places = await self._store.list_places(
+                    subjects=about, scopes=where, after=after, limit=limit
+                )
+            else:  # each listing has some of the places, so the page is cut from all of them
+                first, most = checked_page(after, limit)
+                found: list[Identity] = []
+                for about, where in wanted.listings():
+                    listed = await self._store.list_places(subjects=about, scopes=where)
+                    found += filter(wanted.allows, (place.identity for place in listed))
+                places = list(map(Place.of_identity, page_of(found, first, most)))
+            operation.count = len(places)
+            return places
 
     @override
     async def is_searched(self, places: Sequence[Place], *, meaning: bool) -> bool:

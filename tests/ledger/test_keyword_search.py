@@ -21,7 +21,7 @@ from tests.ledgers import (
 def found(keyword: str, *entries: Entry) -> Ledger:
     search = KeywordSearch(keyword)
     search.take(entries)
-    return search.ledger()
+    return search.ledger
 
 
 @searched
@@ -32,7 +32,7 @@ def test_a_search_equals_a_fold(steps: list[Step], keyword: str, cut: int) -> No
     whole, search = Ledger(entries), KeywordSearch(keyword)
     search.take(entries[:cut])
     search.take(entries[cut:])
-    ledger = search.ledger()
+    ledger = search.ledger
     for now in moments(entries, since=whole.recorded_at):
         expected = [each for each in shown(whole, now) if each[0] == keyword]
         assert shown(ledger, now) == expected

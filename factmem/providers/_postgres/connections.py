@@ -289,15 +289,13 @@ class _Failed(NamedTuple):
 def _failed(error: Exception, session: PostgresSession | None) -> _Failed | None:
     is_open = session is not None and session.is_committing
     if isinstance(error, DeadlineExceeded | NotReplicated):
-        return _Failed(Failure.REFUSED, error, is_unknown=is_open or _is_committed(error))
+        return _Failed(
+            Failure.REFUSED, error, is_unknown=is_open or isinstance(error, NotReplicated)
+        )
     failure = failure_of(error)
     if failure is None:
         return None
     return _Failed(failure, error, is_unknown=is_open and failure is Failure.LOST)
-
-
-def _is_committed(error: Exception) -> bool:
-    return isinstance(error, NotReplicated)
 
 
 def _error(failed: _Failed, *, is_unknown: bool) -> StorageError:

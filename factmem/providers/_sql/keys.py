@@ -11,31 +11,25 @@ the old data keys behind.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import orjson
 
 from factmem.encryption.aes256gcm import Encryption, KeySlot
 from factmem.encryption.key_file import RenewableEncryption
 from factmem.errors import WrongKeyError
+from factmem.models.when import moment
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.sealed import RingSealing
 from factmem.providers._sql.session import Session
 from factmem.providers._sql.stored_places import Progress, StoredPlaces
 from factmem.providers._sql.stores import StoreRow
+from factmem.providers.results import ShredReceipt
 
 _Change: TypeAlias = Callable[[StoreRow], StoreRow]
 
 _MOST_LISTED = 1000
 """Places that are looked at by one question."""
-
-
-class Shredded(NamedTuple):
-    """What a shredding did."""
-
-    began_at: str
-    """When, as a stamp."""
-    places: int
 
 
 class StoreKeys:
@@ -164,7 +158,7 @@ class StoreKeys:
                 self._places.write(partial(bring, keys))
             is_done = self._change(change, encryption, is_last=True)
 
-    def shred(self) -> Shredded:
+    def shred(self) -> ShredReceipt:
         """See `FactStore.shred`.
 
         The old generation of keys never comes under the new key. Both are in the ring while the
@@ -177,7 +171,7 @@ class StoreKeys:
         self._settle(self._rewrap, lambda row: self._renewed(row, encryption), encryption)
         # Under the lock of the row again: another process may be shredding too.
         self._change(lambda row: _only_used(row, encryption))
-        return Shredded(began_at, self._places.write(self._counted))
+        return ShredReceipt(moment(began_at), self._places.write(self._counted))
 
     def _renewable(self) -> RenewableEncryption:
         encryption = self._opening.encryption

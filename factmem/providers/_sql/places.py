@@ -428,7 +428,7 @@ class PlaceReader:
             if self.store.is_sealed:
                 answer = self.whole(session, identity, keyword=keyword)
                 search.take(() if answer is None else answer.entries)
-                return search.ledger()
+                return search.ledger
             sealer = self.check_row(row, identity)
             rows = session.rows(sql.FIND_BY_TOPIC, [key, topic_of(keyword)])
             if len(rows) > _MOST_LINES:
@@ -436,7 +436,7 @@ class PlaceReader:
             bodies = [sealer.open(number, at, NO_TAG, line) for number, at, line in rows]
             search.take(entries_of(bodies, [at for _, at, _ in rows]))
             search.take([{"at": stamp_at(row.recorded_at)}])
-            return search.ledger()
+            return search.ledger
         return None
 
 

@@ -194,8 +194,7 @@ class SqlStore(FactStore):
     @override
     async def shred(self) -> ShredReceipt:
         self._check_open()
-        done = await self._places.work(StoreKeys(self._places).shred)
-        return ShredReceipt(moment(done.began_at), done.places)
+        return await self._places.work(StoreKeys(self._places).shred)
 
     @property
     def keys(self) -> ProviderKeys:

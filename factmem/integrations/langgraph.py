@@ -5,8 +5,6 @@ like any other store.
 
 The `timestamp` of a fact is the creation of its item, its confirmation the last put. A read that
 refreshes an item confirms the fact, too, and so keeps the time of the put in its metadata.
-
-FieldVectors: the cosines of a question with the indexed fields of LangGraph's items.
 """
 
 from array import array
@@ -52,8 +50,11 @@ Namespace: TypeAlias = tuple[str, ...]
 ItemPath: TypeAlias = tuple[Namespace, str]
 """The namespace and the key of an item."""
 
-_MOST_NAMESPACES = 1_000
-"""The number of namespaces whose vectors are kept."""
+_Text: TypeAlias = tuple[Namespace, bytes]
+"""The namespace and the digest of an indexed text."""
+
+_MOST_VECTORS = 20_000
+"""The number of vectors that are kept: 120 MB of 1,500 dimensions."""
 
 
 class FieldVectors:
@@ -66,7 +67,7 @@ class FieldVectors:
     def __init__(self, config: IndexConfig) -> None:
         self._embeddings = ensure_embeddings(config.get("embed"))
         self._fields = config.get("fields") or ["$"]
-        self._kept: dict[Namespace, dict[bytes, array[float]]] = {}
+        self._kept: dict[_Text, array[float]] = {}
 
     async def scores(
         self, query: str, below: Namespace, items: Mapping[ItemPath, tuple[Any, object]]
@@ -76,48 +77,35 @@ class FieldVectors:
         `items` are all below a prefix: the value, and the paths of its own fields, False without an
         index.
         """
-        texts = {path: self._texts(*item) for path, item in items.items()}
-        vectors = await self._vectors(below, texts)
+        fields = {path: self._texts(path[0], *item) for path, item in items.items()}
+        texts = {key: text for found in fields.values() for key, text in found.items()}
+        before = self._kept
+        new = {key: text for key, text in texts.items() if key not in before}
+        given = await self._embeddings.aembed_documents([*new.values()]) if new else []
+        vectors = before | dict(zip(new, map(_unit, given), strict=True))
+        vectors = {key: vectors[key] for key in texts}
+        others = {key: kept for key, kept in self._kept.items() if key[0][: len(below)] != below}
+        most = max(_MOST_VECTORS, len(vectors))
+        self._kept = dict([*(others | vectors).items()][-most:])
         if not vectors:
             return {}
         question = _unit(await self._embeddings.aembed_query(query))
 
         def best() -> dict[ItemPath, float]:
             return {
-                path: max(sum(map(mul, vectors[path[0]][each], question)) for each in found)
-                for path, found in texts.items()
+                path: max(sum(map(mul, vectors[each], question)) for each in found)
+                for path, found in fields.items()
                 if found
             }
 
         return await to_thread.run_sync(best)  # about 50 microseconds for 1,500 dimensions
 
-    def _texts(self, value: Any, own: object) -> dict[bytes, str]:
+    def _texts(self, namespace: Namespace, value: Any, own: object) -> dict[_Text, str]:
         if own is False:
             return {}
         fields = own if isinstance(own, Sequence) else self._fields
         texts = [text for field in fields for text in get_text_at_path(value, field)]
-        return {sha256(text.encode()).digest(): text for text in texts if text.strip()}
-
-    async def _vectors(
-        self, below: Namespace, texts: Mapping[ItemPath, Mapping[bytes, str]]
-    ) -> "dict[Namespace, dict[bytes, array[float]]]":
-        """Return the vectors by namespace and digest; embed new texts, and drop former ones."""
-        by_namespace: dict[Namespace, dict[bytes, str]] = {}
-        for (namespace, _), found in texts.items():
-            if found:
-                by_namespace.setdefault(namespace, {}).update(found)
-        before, new = self._kept, dict[bytes, str]()
-        for namespace, found in by_namespace.items():
-            new |= {each: found[each] for each in found.keys() - before.get(namespace, {}).keys()}
-        given = await self._embeddings.aembed_documents([*new.values()]) if new else []
-        added = dict(zip(new, map(_unit, given), strict=True))
-        vectors = {
-            namespace: {each: before.get(namespace, {}).get(each) or added[each] for each in found}
-            for namespace, found in by_namespace.items()
-        }
-        others = {name: kept for name, kept in self._kept.items() if name[: len(below)] != below}
-        self._kept = dict([*(others | vectors).items()][-_MOST_NAMESPACES:])
-        return vectors
+        return {(namespace, sha256(text.encode()).digest()): text for text in texts if text.strip()}
 
 
 def _unit(vector: Sequence[float]) -> "array[float]":
@@ -158,8 +146,8 @@ class FactmemStore(BaseStore):
         ttl: LangGraph's configuration of the times to live. Expired items are never returned, so
             there is no sweep: `sweep_interval_minutes` and `omit_expired` change nothing.
         index: LangGraph's configuration of an index. A search embeds the fields that are new to
-            this process, in one request, and raises the embedder's errors. The vectors of 1,000
-            namespaces are kept, in memory only; `dims` changes nothing. Items without an indexed
+            this process, in one request, and raises the embedder's errors. 20,000 vectors are kept,
+            in memory only; `dims` changes nothing. Items without an indexed
             field are returned last.
 
     Raises:

@@ -236,13 +236,13 @@ async def test_an_index_embeds_a_field_once_and_keeps_namespaces_apart() -> None
     await store._store.erase(FactmemStore.subject(("alice",)), ITEMS)
     assert await store.asearch(("alice",), query="b") == []
     assert store._fields
-    assert set(store._fields._kept) == {("bob",)}
+    assert {namespace for namespace, _ in store._fields._kept} == {("bob",)}
 
 
 async def test_an_index_forgets_the_vectors_of_the_namespaces_searched_long_ago(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("factmem.integrations.langgraph._MOST_NAMESPACES", 1)
+    monkeypatch.setattr("factmem.integrations.langgraph._MOST_VECTORS", 1)
     letters = Letters()
     store = FactmemStore(AgentMemory(InMemoryProvider()), index=index(letters))
     for name in ("one", "two"):

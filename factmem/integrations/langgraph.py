@@ -186,11 +186,9 @@ class FactmemStore(BaseStore):
         return _SUBJECT.of(*namespace)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run operations from sync code; see `BaseStore.batch`."""
         return SHARED_PORTAL.call(self._run, list(ops))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run operations; see `BaseStore.abatch`."""
         return await self._run(ops)
 
     async def _run(self, ops: Iterable[Op]) -> list[Result]:
@@ -324,6 +322,7 @@ def _check(op: Op) -> None:
             paths = [op.namespace]
         case SearchOp():
             paths = [op.namespace_prefix]
+            _check_operators(list((op.filter or {}).values()))
         case ListNamespacesOp():
             paths = [each.path for each in op.match_conditions or ()]
         case _:
@@ -339,6 +338,16 @@ def _check(op: Op) -> None:
         raise InvalidNamespaceError("An item needs a namespace: put(('users',), key, value)")
     if isinstance(op, SearchOp | ListNamespacesOp) and min(op.limit, op.offset) < 0:
         raise ValueError("limit and offset must not be negative: search(namespace, limit=10)")
+
+
+def _check_operators(wanted: object) -> None:
+    if isinstance(wanted, dict):
+        if unknown := [n for n in wanted if n.startswith("$") and n not in _EQUAL | _ORDER]:
+            raise ValueError(f"Unknown operator {unknown[0]}: use $eq, $ne, $gt, $gte, $lt or $lte")
+        wanted = [*wanted.values()]
+    if isinstance(wanted, list | tuple):
+        for each in wanted:
+            _check_operators(each)
 
 
 def _concept(key: str) -> Concept[Any, Any]:
@@ -425,8 +434,6 @@ def _meets(value: Any, wanted: Any) -> bool:
 def _compared(value: Any, name: str, operand: Any) -> bool:
     if name in _EQUAL:
         return _EQUAL[name](value, operand)
-    if name not in _ORDER:
-        raise ValueError(f"Unknown operator {name}: use $eq, $ne, $gt, $gte, $lt or $lte")
     if isinstance(value, str) and isinstance(operand, str):  # times in ISO 8601, for example
         return _ORDER[name](value, operand)
     try:

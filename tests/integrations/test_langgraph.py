@@ -381,7 +381,8 @@ async def test_a_batch_saves_all_puts_or_none() -> None:
     )
     assert results == [None, None, []]  # reads see the state before the batch
     with pytest.raises(ValueError, match="Unknown operator"):
-        await store.asearch(("a",), filter={"n": {"$regex": "x"}})
+        await store.abatch([PutOp(("b",), "k", {}), SearchOp(("c",), {"n": [{"$regex": "x"}]})])
+    assert await store.asearch(("b",)) == []
 
 
 async def test_an_encrypted_folder_is_found_again_and_a_namespace_can_be_erased(

@@ -9,7 +9,6 @@ T = TypeVar("T")
 
 
 def checked_placement(placement: Placement) -> Placement:
-    """Return a placement."""
     if placement not in get_args(Placement):
         raise ValueError("placement must be 'instructions' or 'message': placement='message'")
     return placement

@@ -316,7 +316,6 @@ def _said(events: Iterable[Event]) -> list[Event]:
 
 
 def chat_of(events: Iterable[Event]) -> list[dict[str, object]]:
-    """Convert the messages of user and model to the format of chat completions."""
     return [
         {
             "role": "user" if event.author == "user" else "assistant",

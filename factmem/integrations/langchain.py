@@ -41,7 +41,6 @@ class PromptMiddleware(AgentMiddleware[Any, Any]):
         request: "ModelRequest[Any]",
         handler: "Callable[[ModelRequest[Any]], ModelResponse[Any]]",
     ) -> "ModelResponse[Any]":
-        """Call the model of a sync run."""
         return handler(SHARED_PORTAL.call(self.changed, request))
 
     async def awrap_model_call(
@@ -49,7 +48,6 @@ class PromptMiddleware(AgentMiddleware[Any, Any]):
         request: "ModelRequest[Any]",
         handler: "Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]",
     ) -> "ModelResponse[Any]":
-        """Call the model of an async run."""
         return await handler(await self.changed(request))
 
     async def changed(self, request: "ModelRequest[Any]") -> "ModelRequest[Any]":
@@ -128,7 +126,6 @@ def _start_of_run(chat: Sequence[Mapping[str, object]]) -> int:
 
 
 def chat_of(messages: Iterable[AnyMessage]) -> list[dict[str, object]]:
-    """Convert messages to the format of chat completions."""
     chat: list[dict[str, object]] = convert_to_openai_messages(list(messages))
     return chat
 

@@ -65,5 +65,4 @@ class FactmemBlock(BaseMemoryBlock[str]):
 
 
 def chat_of(messages: Iterable[ChatMessage]) -> list[dict[str, object]]:
-    """Convert the messages of user and model to the format of chat completions."""
     return [{"role": each.role.value, "content": each.content} for each in messages if each.content]

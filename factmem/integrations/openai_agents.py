@@ -202,7 +202,6 @@ def _item(message: Mapping[str, Any]) -> TResponseInputItem:
 
 
 def chat_of(items: Iterable[Any]) -> list[dict[str, object]]:
-    """Convert the messages of user, model and tools to the format of chat completions."""
     chat: list[dict[str, object]] = []
     for given in items:
         item = given if isinstance(given, Mapping) else given.model_dump(exclude_unset=True)

@@ -87,7 +87,6 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
         return facts
 
     def get_toolset(self) -> FunctionToolset[AgentDepsT] | None:
-        """Return the memory's tools; None if there are none."""
         return self._toolset if self._toolset.tools else None
 
     async def before_model_request(
@@ -117,7 +116,6 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
 
 
 def chat_of(messages: Iterable[ModelMessage]) -> list[dict[str, object]]:
-    """Convert the messages of user, model and tools to the format of chat completions."""
     chat: list[dict[str, object]] = []
     for message in messages:
         for part in message.parts:

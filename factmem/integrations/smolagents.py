@@ -254,7 +254,6 @@ def stepwise(agent: MultiStepAgent, task: str, **options: Any) -> Iterator[Memor
 
 
 def chat_of(steps: Iterable[MemoryStep]) -> list[dict[str, object]]:
-    """Convert the messages of user, model and tools to the format of chat completions."""
     chat: list[dict[str, object]] = []
     for step in steps:
         if isinstance(step, TaskStep):
@@ -304,7 +303,6 @@ def dump_steps(steps: Iterable[MemoryStep]) -> list[dict[str, Any]]:
 
 
 def parse_steps(dumped: Iterable[Mapping[str, Any]]) -> list[MemoryStep]:
-    """Parse the steps of `dump_steps`."""
     return list(map(_parsed, dumped))
 
 

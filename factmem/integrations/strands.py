@@ -76,10 +76,10 @@ class FactmemMemoryStore(MemoryStore):
             default that of the agent's session, or one of its own.
         name: The manager's name for the store.
         description: What the store is for, in the tools' descriptions.
-        max_search_results: The maximum of facts that a search returns.
         writable: Whether the model may save notes.
         **options: See `MemoryRuns`; the manager brings the tools. Strands has no context of a run,
-            so `user` is a name or a function that ignores its argument.
+            so `user` is a name or a function that ignores its argument. `recall` is the most facts
+            that a search returns, 5 by default.
 
     Raises:
         UnboundSubjectError: There is no `user`, and a per-entity subject has no entity.
@@ -92,7 +92,6 @@ class FactmemMemoryStore(MemoryStore):
         conversation: str | None = None,
         name: str = "factmem",
         description: str = "Facts about the user from earlier conversations",
-        max_search_results: int = 5,
         writable: bool = True,
         **options: Unpack[RunOptions[None]],
     ) -> None:
@@ -102,7 +101,7 @@ class FactmemMemoryStore(MemoryStore):
         self._conversation = conversation and self.runs.named(conversation)
         self.name = name
         self.description: str | None = description
-        self.max_search_results: int | None = max_search_results
+        self.max_search_results: int | None = options.get("recall") or 5
         self.writable = writable
         self._is_stored = False
         is_learning = writable and self.runs.is_learning
@@ -166,7 +165,6 @@ class _EachInvocation(ExtractionTrigger):
         self._attached = attached
 
     def attach(self, context: ExtractionTriggerContext) -> None:
-        """Add the hook of an agent."""
         self._attached(context.agent)
 
         async def learn(event: AfterInvocationEvent) -> None:
@@ -207,47 +205,39 @@ class FactmemSessionRepository(SessionRepository):
         self._documents = memory.documents(scope)
 
     def create_session(self, session: Session, **kwargs: Any) -> Session:
-        """Store a new session."""
         self._write(_session_path(session.session_id), session.to_dict(), is_new=True)
         return session
 
     def read_session(self, session_id: str, **kwargs: Any) -> Session | None:
-        """Return a session; None if there is none."""
         found = self._read(_session_path(session_id))
         return None if found is None else Session.from_dict(found)
 
     def create_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
-        """Store the state of a new agent."""
         path = _agent_path(session_id, session_agent.agent_id)
         self._write(path, session_agent.to_dict(), is_new=True)
 
     def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
-        """Return the state of an agent; None if there is none."""
         found = self._read(_agent_path(session_id, agent_id))
         return None if found is None else SessionAgent.from_dict(found)
 
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
-        """Replace the state of an agent."""
         path = _agent_path(session_id, session_agent.agent_id)
         self._write(path, session_agent.to_dict(), is_new=False)
 
     def create_multi_agent(
         self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any
     ) -> None:
-        """Store the state of a new graph or swarm."""
         path = _agent_path(session_id, multi_agent.id, "graphs")
         self._write(path, multi_agent.serialize_state(), is_new=True)
 
     def read_multi_agent(
         self, session_id: str, multi_agent_id: str, **kwargs: Any
     ) -> dict[str, Any] | None:
-        """Return the state of a graph or swarm; None if there is none."""
         return self._read(_agent_path(session_id, multi_agent_id, "graphs"))
 
     def update_multi_agent(
         self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any
     ) -> None:
-        """Replace the state of a graph or swarm."""
         path = _agent_path(session_id, multi_agent.id, "graphs")
         self._write(path, multi_agent.serialize_state(), is_new=False)
 
@@ -267,7 +257,6 @@ class FactmemSessionRepository(SessionRepository):
     def read_message(
         self, session_id: str, agent_id: str, message_id: int, **kwargs: Any
     ) -> SessionMessage | None:
-        """Return a message; None if there is none."""
         found = self.list_messages(session_id, agent_id)
         return next((each for each in found if each.message_id == message_id), None)
 
@@ -321,17 +310,14 @@ class FactmemStorage:
         self._documents = memory.documents(scope)
 
     async def write(self, key: str, data: bytes) -> None:
-        """Store bytes under a key, in place of earlier ones."""
         await self._documents.write(_key_path(key), b85encode(data).decode())
 
     async def read(self, key: str) -> bytes | None:
-        """Return the bytes of a key; None if there are none."""
         path = _key_path(key)
         text = (await self._documents.texts(path)).get(path)
         return None if text is None else b85decode(text)
 
     async def delete(self, key: str) -> None:
-        """Remove the bytes of a key, if there are any."""
         with suppress(FileNotFoundError):
             await self._documents.remove(_key_path(key))
 

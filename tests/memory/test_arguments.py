@@ -1,12 +1,16 @@
 """Wrong arguments raise at the call; the errors show a correct call and no value."""
 
+import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock, MagicMock, create_autospec
 
+import anyio
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from factmem.agent.agent import Agent
 from factmem.embedding.base import Embedder
@@ -21,8 +25,20 @@ from factmem.providers.store import FactStore
 from factmem.recall.match import RecallSettings, RecallWeights
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import BareProvider
+from tests.properties import examples
 from tests.tables import table
-from tests.world import AGENT, ALICE, PROFILE, THEME, USER, item, memory_of, theme
+from tests.world import (
+    AGENT,
+    ALICE,
+    PROFILE,
+    THEME,
+    USER,
+    found_facts,
+    item,
+    languages,
+    memory_of,
+    theme,
+)
 from tests.wrong_calls import MESSAGES, SECRET
 
 
@@ -150,6 +166,8 @@ def test_a_view_needs_lists(options: dict[str, Any], message: str) -> None:
 
 
 Attempt = Callable[[Any], Any]
+
+
 CALLS: list[tuple[Attempt, str]] = [
     (lambda m: m.remember("I like tea", source=7), "not int: source='ticket-7'"),
     (lambda m: m.remember([["I like tea"]]), "text must be a list of str, not of list"),
@@ -273,3 +291,70 @@ async def test_mocks_with_a_specification_are_accepted() -> None:
         memory = memory_of(provider, embedder=MagicMock(spec=Embedder))
 
         assert await memory.view(subjects=[USER.of("bob")]).current(THEME) == []
+
+
+anything = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([2**63, -(2**70), 10**400])
+    | st.floats()
+    | st.text(st.characters(codec=None), max_size=12),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+
+
+RIGHT: dict[str, dict[str, Any]] = {
+    "recall": {"query": "theme", "limit": 3, "concepts": ["theme"], "since": "2026-05-17"},
+    "list_concepts": {},
+    "remember": {"text": "I like tea."},
+    "save": {"concept": "drink", "value": "tea", "about": "What she drinks", "add": True},
+    "forget": {"concept": "languages", "values": ["ko", "en"]},
+}
+
+
+surrogates = st.sampled_from(["\ud83d", ["ko", "\ud83d"], [["\ud83d"]], {"\ud83d": 1}])
+
+
+def _nested(value: Any, depth: int) -> Any:
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+deep = st.builds(_nested, st.just("x"), st.sampled_from([150, 210, 300, 900]))
+
+
+@st.composite
+def arguments(draw: st.DrawFn, action: str) -> Any:
+    """Return the right arguments of a tool but for some, as an object or as JSON."""
+    given = dict(RIGHT[action])
+    for name in draw(st.lists(st.sampled_from([*given, "other"]), min_size=1, max_size=2)):
+        given[name] = draw(surrogates | deep | anything)
+    return draw(st.sampled_from([given, json.dumps(given, default=str)]) | anything | st.text())
+
+
+async def _answer(action: str, given: Any) -> str:
+    """Call a tool of a new memory."""
+    store = InMemoryProvider()
+    await store.save(theme("dark"), ALICE, AGENT)
+    await store.save(languages("en", "ko"), ALICE, AGENT)
+    memory = memory_of(store, ScriptedChatModel(found_facts()))
+    [tool] = [each for each in memory.tools(save=True) if each.action == action]
+    return await tool.call(given)
+
+
+@pytest.mark.storm
+@pytest.mark.parametrize("action", RIGHT)
+@settings(max_examples=examples(300))
+@given(data=st.data())
+def test_each_tool_answers_with_text(action: str, data: st.DataObject) -> None:
+    """Lone surrogates, NaN, wide integers, nesting, other types: never an exception."""
+    answer = anyio.run(_answer, action, data.draw(arguments(action)))
+
+    answer.encode()
+    if not answer.startswith("Error: "):
+        json.loads(answer)

@@ -25,10 +25,15 @@ from factmem.models.when import stamp
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import SettableClock
-from tests.world import AGENT, ALICE, BOB, LANGUAGES, THEME, item, memory_of, user
+from tests.corrections import check_corrections
+from tests.world import AGENT, ALICE, BOB, KINDS, LANGUAGES, THEME, item, memory_of, store_of, user
 
 CHAT = [user("I prefer the dark theme.")]
+
+
 CONCEPTS: list[Concept[Any, Any]] = [THEME, LANGUAGES]
+
+
 SAID = FactSource(SourceKind.USER, "chat", 0, "I prefer the dark theme.")
 
 
@@ -371,3 +376,19 @@ async def _state(memory: AgentMemory) -> list[str]:
 
 
 _FIELDS = ("by", "importance", "expires_at", "metadata", "sources", "timestamp", "since", "until")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_corrections_stay(kind: str, tmp_path: Path) -> None:
+    """In every kind of local store."""
+    async with store_of(kind, tmp_path) as store:
+        await check_corrections(store, corrections=6, detections=40)
+
+
+@pytest.mark.storm
+@pytest.mark.parametrize("kind", KINDS)
+async def test_many_corrections_stay(kind: str, tmp_path: Path, thorough: bool) -> None:
+    """Hundreds of detections against many corrections; a thousand against a hundred at length."""
+    async with store_of(kind, tmp_path) as store:
+        corrections, detections = (100, 1000) if thorough else (30, 300)
+        await check_corrections(store, corrections=corrections, detections=detections)

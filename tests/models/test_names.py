@@ -1,14 +1,25 @@
 """The rule for names."""
 
+# ruff: noqa: RUF001 - characters of full width are among what is tested
+import sys
 import unicodedata
 from enum import Enum
-from typing import Any
+from typing import Any, get_args
+from unicodedata import combining, normalize
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.models._values import MAX_NAME, checked_name, checked_text, is_text
+from factmem.models import _values as module
+from factmem.models._values import (
+    MAX_NAME,
+    case_folded,
+    checked_name,
+    checked_text,
+    is_text,
+    normalized,
+)
 from factmem.models.facts import Concept
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from tests.tables import table
@@ -105,3 +116,44 @@ def test_an_enum_of_strings_is_the_name_that_its_value_is() -> None:
         assert {type(each) for each in place.identity} == {str}
         assert type(Concept(who, "").keyword) is str
     assert person.of(Who.ALICE, Who.ZOE).levels == ("alice", "zoë")
+
+
+FORMS: tuple[module.Form, ...] = get_args(module.Form)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(st.text())
+def test_a_normal_form_is_the_usual_one(form: module.Form, text: str) -> None:
+    assert normalized(form, text) == normalize(form, text)
+
+
+@table("form", FORMS)
+@table(
+    "text", ["=" * 40 + "\u0338", "-" * 99, "e\u0301" * 99, "한" * 99, "カ\uff9e" * 99, "→" * 31]
+)
+def test_repeated_symbols_and_letters_are_not_a_run_of_marks(form: module.Form, text: str) -> None:
+    assert normalized(form, text) == normalize(form, text)
+
+
+def test_every_sorted_mark_counts_towards_a_run() -> None:
+    """Otherwise a run of it would be sorted in one piece."""
+    missed = [
+        char
+        for char in map(chr, range(sys.maxunicode + 1))
+        if combining(normalize("NFKD", char)[0]) and len(module._run.findall(char * 60)) < 2
+    ]
+
+    assert missed == []
+
+
+def test_a_long_run_is_sorted_in_parts() -> None:
+    """Sorted together, 30 marks of one class and 30 of a lower one would change places."""
+    marks = "\u0301" * 30 + "\u0316" * 30
+
+    assert normalized("NFD", "a" + marks) == "a" + marks
+    assert normalize("NFD", "a" + marks) != "a" + marks
+
+
+def test_case_and_width_are_folded() -> None:
+    assert case_folded("ＫＯＴＬＩＮ Straße ①") == "kotlin strasse 1"
+    assert case_folded("PLAIN") == "plain"

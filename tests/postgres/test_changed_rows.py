@@ -11,9 +11,13 @@ import pytest
 from factmem.errors import CorruptJournalError
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing._facts import AGENT, LANGUAGES, USER, languages
+from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import NewStore
+from tests.postgres.tampering import run
+from tests.storms.changed_rows import unnoticed
 
 Read = Callable[[PostgresMemoryProvider], Awaitable[object]]
+
 
 READS: dict[str, Read] = {
     "load": lambda store: store.load(LANGUAGES, USER, AGENT),
@@ -24,6 +28,8 @@ READS: dict[str, Read] = {
     "verify": lambda store: store.verify(),
     "purge": lambda store: store.forget(USER, AGENT, concept=LANGUAGES, value="v1", purge=True),
 }
+
+
 LINES = {
     "no JSON": b"secret, and no JSON",
     "cut off": b'{"facts":[{"keyword":"secret',
@@ -113,3 +119,11 @@ async def test_names(new_store: NewStore, dsn: str, store: str, names: bytes) ->
     _change(dsn, store, "UPDATE factmem.places SET names = %s WHERE true", names)
     for name in ("load", "load all", "entries", "places"):
         await _fails(READS[name], new_store())
+
+
+async def test_no_change_goes_unnoticed(cluster: Cluster) -> None:
+    """With an anchor from outside the database."""
+    outcomes = await run(cluster.dsn(), cases=20, seed=7)
+
+    assert unnoticed(outcomes) == []
+    assert sum(each.is_noticed for each in outcomes) > 10

@@ -1,0 +1,126 @@
+"""The short form of the storm of kills, and proof that it would notice."""
+
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from factmem import Key
+from tests.storms.chats import chat_storm
+from tests.storms.disk_faults.storm import CompilerMissingError
+from tests.storms.erasures import residue
+from tests.storms.kill_storm import kill_storm
+from tests.storms.many_processes import PROCESSES, TASKS, many_processes
+from tests.storms.power_cuts.__main__ import faults_after_cuts, record
+from tests.storms.rotation_storm import rotation_storm
+
+pytestmark = pytest.mark.storm
+
+
+both_kinds = pytest.mark.parametrize(
+    "key", [None, Key.generate().to_base64()], ids=["plain", "encrypted"]
+)
+
+
+@both_kinds
+def test_nothing_acknowledged_is_lost(tmp_path: Path, key: str | None) -> None:
+    """With kills of any process at any time; readers get no error and miss nothing."""
+    outcome = kill_storm(tmp_path / "store", 25, key=key)
+
+    assert not outcome.faults, outcome
+    assert outcome.kills >= 25
+    assert outcome.suicides > 0
+    assert outcome.operations > 100
+    assert outcome.looks > 10
+
+
+@both_kinds
+@pytest.mark.parametrize("mutant", ["no transactions", "no locks"])
+def test_a_broken_rule_is_noticed(tmp_path: Path, key: str | None, mutant: str) -> None:
+    """A storm that finds nothing, whatever the code does, would prove nothing."""
+    outcome = kill_storm(tmp_path / "store", 200, key=key, mutant=mutant)
+
+    assert outcome.faults, outcome
+
+
+def test_rotations_lose_nothing_and_shut_out_every_older_key(
+    tmp_path: Path, thorough: bool
+) -> None:
+    """Whichever process is killed, and whenever; an older copy of the store is reported afterwards."""
+    rotations = 10 if thorough else 5
+    outcome, storm = rotation_storm(tmp_path / "store", rotations)
+
+    assert not outcome.faults, outcome
+    assert storm.rotations == rotations
+    assert storm.cut_short > 0
+    assert outcome.kills > storm.cut_short
+    assert outcome.operations > 50
+
+
+SAVES = 5
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("places", [1, 50])
+@pytest.mark.parametrize("key", [None, Key.generate().to_base64()], ids=["plain", "encrypted"])
+async def test_processes_that_save_at_once(tmp_path: Path, key: str | None, places: int) -> None:
+    """Nothing is lost, no save fails, and this process sees each after it has returned."""
+    outcome = await many_processes(tmp_path / "store", saves=SAVES, places=places, key=key)
+
+    assert outcome.is_good, outcome
+    assert outcome.saved == PROCESSES * TASKS * SAVES
+    assert outcome.looks > 0
+
+
+CUTS = 8
+
+
+def test_power_cuts(tmp_path: Path) -> None:
+    """The syncs of the log keep what was saved, those of the database what was removed."""
+    try:
+        steps = record(tmp_path, 7, "", operations=80)
+    except CompilerMissingError as exc:
+        pytest.skip(str(exc))
+
+    assert faults_after_cuts(tmp_path, steps, CUTS, 7, "") == []
+    unsafe = faults_after_cuts(tmp_path, steps, CUTS, 7, "", unsynced="facts.db-wal")
+    assert any("lost" in fault or "damaged" in fault for fault in unsafe)
+    unsafe = faults_after_cuts(tmp_path, steps, CUTS, 7, "", unsynced="facts.db")
+    assert any("was removed" in fault or "damaged" in fault for fault in unsafe)
+
+
+@pytest.mark.parametrize(
+    ("encrypted", "is_mutant"),
+    [(False, False), (True, False), (True, True)],
+    ids=["plain", "encrypted", "a log that is not emptied"],
+)
+def test_no_piece_of_what_was_removed_is_left(
+    tmp_path: Path, *, encrypted: bool, is_mutant: bool
+) -> None:
+    """Beside a killed process and a failing disk."""
+    wanted = Namespace(removals=1, kills=0, faults=0, seed=7, encrypted=encrypted)
+    try:
+        storm = residue(tmp_path, wanted, operations=50, is_mutant=is_mutant)
+    except CompilerMissingError as exc:
+        pytest.skip(str(exc))
+
+    assert storm.clear > 10
+    assert bool(storm.found) == is_mutant, storm.found
+
+
+def test_chats_are_learnt_while_workers_are_killed(tmp_path: Path) -> None:
+    """Nothing is lost, learnt twice or back, and nothing older is current."""
+    outcome = chat_storm(str(tmp_path / "store"), 100, kills=2, erasures=10)
+
+    assert outcome.is_good, outcome
+    assert outcome.statements > 100
+
+
+@pytest.mark.parametrize(("mutant", "erasures"), [("moment", 200), ("retry", 0)])
+def test_the_storm_notices_a_rule_that_is_switched_off(
+    tmp_path: Path, mutant: str, erasures: int
+) -> None:
+    """Each rule by its own count."""
+    outcome = chat_storm(str(tmp_path / "store"), 150, erasures=erasures, mutant=mutant)
+
+    assert (outcome.came_back if mutant == "moment" else outcome.lost) > 0, outcome

@@ -1,8 +1,6 @@
 """OpenAIEmbedder: a client of any endpoint with OpenAI's embeddings API.
 
 The `openai` package is imported on the first call, not with this module.
-
-Embedding models: their names, the validation of their vectors, and batches of strings.
 """
 
 from array import array

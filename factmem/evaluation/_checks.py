@@ -1,9 +1,4 @@
-"""`evaluate` runs cases against a memory; `assert_cases` does so in a test.
-
-EvalCase: what a memory should answer, or what should be detected in a chat; JSON Lines of cases.
-
-Comparison of values by their words.
-"""
+"""`evaluate` runs cases against a memory; `assert_cases` does so in a test."""
 
 import os
 import re

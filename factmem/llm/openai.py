@@ -1,12 +1,9 @@
 """OpenAIChatModel: a client of any endpoint with OpenAI's chat completions API, and its parser.
 
-The `openai` package is imported on the first call, not with this module.
-
-The client of the `openai` package, shared by the chat model and the embedder.
-
-It opens a client per event loop, limits the time of a call and describes failures without quoting
-the request. The package is imported on the first call, because the import takes a second. Versions
-from 2.30 on are supported, built on httpx or on httpx2: nothing here imports either.
+`OpenAIClient` is shared with the embedder. It opens a client per event loop, limits the time of a
+call and describes failures without quoting the request. The package is imported on the first call,
+because the import takes a second. Versions from 2.30 on are supported, built on httpx or on httpx2:
+nothing here imports either.
 
 Structured output with fallbacks: JSON schema, then JSON mode, then an instruction in words.
 

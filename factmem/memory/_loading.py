@@ -1,15 +1,9 @@
-"""Loading of current facts, for a chat or for the application, and of their origins.
-
-No call to a model. The functions behave like the methods of `AgentMemory` that call them.
-
-Instructions: the facts that a model has to follow, apart from other facts.
+"""Loading of current facts, their origins, and recalls, for a chat or for the application.
 
 A value is an instruction if the application saved it, or if it quotes the user's own message and is
 in the place of one entity. Values from tools, documents, web pages and the assistant are never
 instructions: otherwise a page could control every later run. In a place without an entity, which
 users share, a quote could be from another user and is not an instruction either.
-
-Recalls: searches in selected places, for callers and for prompts.
 """
 
 import logging

@@ -1,11 +1,4 @@
-"""MemoryParts: what the methods of a memory or a view work with.
-
-MemorySettings: the validated arguments of AgentMemory.
-
-Definitions: tells a store the concepts of an application once, and compares them.
-
-ObservedChatModel: reports each extraction of a memory's chat model as an event.
-"""
+"""MemoryParts: what the methods of a memory or a view work with."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Changes of concepts over all users: rename and convert, with their report.
 
-KeywordMerge: gives the facts of former keywords the keyword of a concept, in one place.
-
 The history is rewritten under the new keyword if that leaves the current values that the rule
 wants. If not, an appended entry first moves the current values; the history of a former keyword
 that would still change them stays under that keyword.

@@ -3,8 +3,6 @@
 Pure functions. A merge keeps one of the values that the model was shown and forgets the others; no
 value is invented. It is one ledger entry that confirms the kept value with the sources of the
 others and forgets the others. Deletion by source therefore works as before.
-
-MemoryConsolidation: merges values of a concept that mean the same.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -2,10 +2,6 @@
 
 A message is queued in the write that stores it, before the answer goes out. So neither a failing
 endpoint nor a killed process loses what the user said.
-
-`fitting` returns the newest messages of a chat that a budget has room for.
-
-Learning: takes due chats from the queue and detects their facts.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

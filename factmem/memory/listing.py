@@ -1,7 +1,4 @@
-"""Listings of a memory: trees, concepts, the newest facts, statistics, and reset reports.
-
-The origin of a fact: its place, its sources and its history.
-"""
+"""Listings of a memory: trees, concepts, the newest facts, statistics, and reset reports."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace

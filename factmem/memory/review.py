@@ -1,7 +1,4 @@
-"""MemoryReview: what agents learnt, for people who accept, correct, reject and undo it.
-
-The items of an inbox, and which facts are in it.
-"""
+"""MemoryReview: what agents learnt, for people who accept, correct, reject and undo it."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace

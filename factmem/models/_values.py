@@ -3,10 +3,6 @@
 A value can be anything that pydantic can validate and serialise. `ValueCodec.dump` parses its own
 output and compares: it rejects a value that would not be equal after loading. `canonical` gives the
 form in which the ledger compares stored values.
-
-Unicode normalisation and case folding, in time linear in the length of a string.
-
-Validation of names: keywords, subjects, entities and scopes.
 """
 
 import re

@@ -1,24 +1,13 @@
 """Facts and their concepts: immutable, hashable values, safe to share between tasks.
 
 A `SingleFact` or `MultipleFacts` has the values, and the fields of `AnyFact`, which both share.
-Constructors validate. Facts that a store returns were validated when they were saved, and are made
-by `stored_facts` instead. The overloads are for type checkers: they infer the kind of fact that a
-load returns.
+Constructors validate; facts that a store returns were validated when they were saved. The overloads
+are for type checkers: they infer the kind of fact that a load returns.
 
-Metadata of a fact: a small, immutable mapping of application data.
-
-Concepts: what a fact is about, and of which type its values are.
-
-The codec of a concept validates its values, and reads stored ones.
-
-Sources of facts: a message, a tool, a document, the application.
-
-Fast constructors of facts and concepts that a store returns, without validation.
-
-They were validated when they were saved. Setting the fields of a frozen object one by one through
-`object.__setattr__` takes three times as long as an `__init__` that assigns them, and 100,000 facts
-have 1.4 million fields. Each object is therefore created by a class with the same slots that is not
-frozen, and gets its final class at the end. Python allows this only for classes of the same layout.
+Setting the fields of a frozen object one by one through `object.__setattr__` takes three times as
+long as an `__init__` that assigns them, and 100,000 facts have 1.4 million fields. `stored_concept`
+and `stored_single` therefore create each object by a class with the same slots that is not frozen,
+and give it its final class at the end. Python allows this only for classes of the same layout.
 """
 
 import os

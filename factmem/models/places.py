@@ -4,11 +4,9 @@ Stores know a place by its `Identity`, four strings. Entities with several level
 with the prefix "//", and `MemorySubject.every` has the prefix "///"; `of` rejects both prefixes, so
 no user's name can be mistaken for several users.
 
-MemoryScopesProfile: the scope names of one agent.
-
-Boundary: the places that a view may read and write. It can be narrowed, never widened.
-It holds identities as tuples, because stores and views compare them for every fact. `allows` is the
-check. `listings` and `identities` let a store avoid a listing of places that `allows` would reject.
+A `Boundary`, the places that a view may read and write, can be narrowed, never widened. It holds
+identities as tuples, because stores and views compare them for every fact. `allows` is the check.
+`listings` and `identities` let a store avoid a listing of places that `allows` would reject.
 """
 
 from collections.abc import Iterable

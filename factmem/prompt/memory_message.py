@@ -1,9 +1,5 @@
 """MemoryMessage: the message of a chat that contains facts and instructions.
 
-MessageForm: the wording and size of the memory message; its lines, written and parsed.
-
-MemoryParts: the text of a memory message, by concept; writes and parses it.
-
 A part has the lines of one concept: a head line with keyword and description, then one line for
 each value. Parsed lines are written again from their values and all other lines are dropped: a
 forged text cannot add anything.

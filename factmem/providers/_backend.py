@@ -1,10 +1,7 @@
 """The backend protocol: the operations that `FactStore` needs from its storage.
 
-`FactStore` implements the public methods of a `FactStore` with them. A backend stores the entries
-of each place in order, applies them to a `Ledger`, which has the current values, and passes that
-ledger to pure functions. Stores in files, a database and a dictionary differ only in their backend.
-
-The clocks of stores: a monotonic clock, and the clock of a database server.
+A backend stores the entries of each place in order, applies them to a `Ledger`, which has the
+current values, and passes that ledger to pure functions. It stamps entries by a `StoreClock`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence

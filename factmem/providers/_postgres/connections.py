@@ -5,10 +5,8 @@ it repeats the work on another one, with growing pauses, until the deadline. If 
 lost during a commit, the outcome is unknown: the work gets the number of such attempts, and looks
 for their marks before it writes again. A call that pauses holds no connection.
 
-Connecting to one of the hosts of a connection string, with a share of the deadline for each.
-
-psycopg gives each host the same time, in whole seconds and at least two. One host that accepts
-connections and never answers would use up the deadline of a call.
+Each host of a connection string gets a share of the deadline. psycopg gives each the same time, at
+least two seconds, and a host that accepts connections and never answers would use up the deadline.
 """
 
 import random

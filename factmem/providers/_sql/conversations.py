@@ -3,12 +3,8 @@
 A conversation is a place of its own: its messages are lines, sealed and chained as those of facts,
 with a data key of its own. Its row names the place that owns it (`owner`), so that listings of
 places have that place, and an erasure finds it. The last lines are read backwards from the end of
-the place, whatever its length.
-
-Reading conversations of a store in a database.
-
-A conversation is read backwards from its end. Followers of a place's conversations read only what
-was appended, unless messages were removed or edited.
+the place, whatever its length. Followers read only what was appended, unless messages were removed
+or edited.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

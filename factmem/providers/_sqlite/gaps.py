@@ -8,15 +8,12 @@ The gap is no part of the database: no statement reads it, and no checksum cover
 overwritten in the file beside SQLite. `clear` does so after each erasure, purge and compaction, by
 these rules. `tests/providers/test_gaps.py` breaks each of them, and must notice it.
 
-1. The caller holds the lock of the store, and a connection of its own holds SQLite's lock for
-writing:
+1. The caller holds the lock of the store, and a connection of its own SQLite's lock for writing:
    no page is written meanwhile.
 2. The log is empty and stays so, as the writer's connection reads it. A page in the log would
-replace
-   the cleared one later, with its gap.
-3. A commit of that connection follows. All others forget their pages by it; else the next change of
-one
-   would write it from memory, with its gap.
+   replace the cleared one later, with its gap.
+3. A commit of that connection follows. All others forget their pages by it; else the next change
+   of one would write it from memory, with its gap.
 4. Only bytes of gaps are written, and only of pages that are certainly of a B-tree. So it does not
    matter how much of a write arrives, or which of the two a reader finds.
 5. The zeros are on disk before the commit says that nothing remains.
@@ -24,8 +21,7 @@ one
    SQLite's locks.
 7. Whatever fails, copies remain: the caller says so, and the next removal looks at all pages.
 8. A later removal looks only at the pages in the log, if this log began with the last clearing:
-each
-   page that was written since is in it.
+   each page that was written since is in it.
 
 Larger pages, `auto_vacuum`, zeros before a deletion, or `VACUUM` where a value is found do not
 replace it: the copies are older than the deletion, and lie in pieces.

@@ -82,15 +82,10 @@ class History(list[HistoryEntry], Displayed):
         return one_kind(row for entry in self for row in _rows_of(entry))
 
     def _sheet(self) -> Sheet:
-        rows = [
-            (
-                entry.recorded_at,
-                entry.action.value,
-                None if entry.fact is None else entry.fact.values,
-                None if entry.fact is None else entry.fact.source,
-            )
-            for entry in self
-        ]
+        rows: list[tuple[object, ...]] = []
+        for entry in self:
+            said = (entry.fact.values, entry.fact.source) if entry.fact else (None, None)
+            rows.append((entry.recorded_at, entry.action.value, *said))
         return Sheet("History", ("recorded", "action", "value", "source"), rows)
 
 

@@ -251,12 +251,8 @@ def _convert(
 ) -> int:
     values = fact["values"] if "values" in fact else [fact["value"]] if "value" in fact else []
     try:
-        new = [
-            concept.codec.dump(
-                concept.codec.check(function(value), concept.keyword), concept.keyword
-            )
-            for value in values
-        ]
+        codec, keyword = concept.codec, concept.keyword
+        new = [codec.dump(codec.check(function(value), keyword), keyword) for value in values]
     except Exception:  # noqa: BLE001 - the function is the application's; the report has the id
         failed.append(fact["id"])
         return len(values)

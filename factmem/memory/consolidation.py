@@ -191,13 +191,11 @@ def merging(merges: Sequence[Merge], done: list[Merge]) -> Amendment:
             if (entry := _merged(merge, ledger, now)) is not None:
                 ledger.apply(entry)
                 made.append(entry)
+        after = [*entries, *made]
+        ids = change_ids(merges[0].place.identity, after)
         recorded = {
             fact["id"]: change_id
-            for entry, change_id in zip(
-                [*entries, *made],
-                change_ids(merges[0].place.identity, [*entries, *made]),
-                strict=True,
-            )
+            for entry, change_id in zip(after, ids, strict=True)
             for fact in entry.get("facts", ())
         }
         done[:] = [

@@ -316,15 +316,11 @@ class MemoryContents(ConceptChanges):
         if wanted is not None and not purge:
             return Forgotten(count)
         places = await store.list_places() if fact_ids else []
-        return Forgotten.total(
-            [
-                Forgotten(count),
-                *[
-                    await store.forget(place.subject, place.scope, fact_ids=fact_ids, purge=purge)
-                    for place in places
-                ],
-            ]
-        )
+        counts = [
+            await store.forget(place.subject, place.scope, fact_ids=fact_ids, purge=purge)
+            for place in places
+        ]
+        return Forgotten.total([count, *counts])
 
     async def _delete_unchanged(self, fact_id: str, wanted: str) -> int:
         """Forget a fact that is as it was read, and return the number of its values."""

@@ -330,16 +330,9 @@ class _Tools:
             keywords = [each.keyword for name in asked.concepts for each in meant_by(name, known)]
             if not keywords:
                 return _answer("facts", 0, [], _NO_CONCEPT)
-        found = await recall_facts(
-            self._parts,
-            asked.query,
-            None,
-            None,
-            limit=_ALL,
-            where=RecallFilter(
-                keywords, asked.begin, asked.end, period_in(asked.valid_at, self._zone)
-            ),
-        )
+        period = period_in(asked.valid_at, self._zone)
+        where = RecallFilter(keywords, asked.begin, asked.end, period)
+        found = await recall_facts(self._parts, asked.query, None, None, limit=_ALL, where=where)
         shown = found[: int(min(max(asked.limit, 1), MAX_FACTS))]
         most = _WHOLE if asked.limit <= 1 else _MAX_TEXT
         rows = [self._row(match.fact, match.place.subject, most) for match in shown]

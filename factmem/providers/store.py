@@ -1,6 +1,7 @@
 """FactStore, the class of stores: checks arguments and decides how the ledger of a place changes."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from dataclasses import astuple
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -341,16 +342,7 @@ class FactStore:
         a place that does not exist. No save can happen between the check and the erasure.
         """
         erased = await self._backend.erase(self._enter(subject, scope), only_empty=only_empty)
-        return ErasureReceipt(
-            scope=scope,
-            subject=subject,
-            erased_at=moment(erased.at),
-            count=erased.count,
-            bytes=erased.bytes,
-            copies_remain=erased.copies_remain,
-            is_shreddable=erased.is_shreddable,
-            conversations=erased.conversations,
-        )
+        return ErasureReceipt(scope, subject, moment(erased.at), *astuple(erased)[1:])
 
     async def places(
         self,

@@ -57,14 +57,8 @@ class KeyRing:
 
     def dump(self) -> bytes:
         generations = {str(each): key.hex() for each, key in self.generations.items()}
-        return orjson.dumps(
-            {
-                "store": self.store,
-                "names": self.names.hex(),
-                "gens": generations,
-                "gen": self.generation,
-            }
-        )
+        fields = {"store": self.store, "names": self.names.hex()}
+        return orjson.dumps({**fields, "gens": generations, "gen": self.generation})
 
     @classmethod
     def load(cls, text: bytes) -> "KeyRing":

@@ -538,12 +538,11 @@ class StoredPlaces:
     @in_thread
     def moment(self, identity: Identity) -> Moment:
         here = self._erased_here
-        return self.read_store(
-            lambda session, reader: moment_of(
-                session, reader.store.number, reader.key(identity), here
-            ),
-            Moment(None, None, here),
-        )
+
+        def read(session: Session, reader: PlaceReader) -> Moment:
+            return moment_of(session, reader.store.number, reader.key(identity), here)
+
+        return self.read_store(read, Moment(None, None, here))
 
     # Changes under the lock of a place
 
@@ -671,7 +670,8 @@ class StoredPlaces:
         if erased is None:  # nothing was removed
             return done
         copies_remain = self.database.finish_erasure()
-        return replace(done, copies_remain=copies_remain, is_shreddable=self.opening.is_renewable())
+        is_shreddable = self.opening.is_renewable()
+        return replace(done, copies_remain=copies_remain, is_shreddable=is_shreddable)
 
     def _counted(self, session: Session, reader: PlaceReader, identity: Identity) -> Erased:
         try:

@@ -150,7 +150,6 @@ def recall(
     options = GIVEN.get()
     vectors = load_embedder(embedder or options.embedder)
     named = place or ([options.place] if options.place else [])
-    from factmem.memory.agent_memory import AgentMemory  # slow import, only needed here
 
     async def work(store: Store) -> RecallResult:
         only = [await find_place(store, each) for each in named]

@@ -42,7 +42,7 @@ _WORDS = (
     r"|(?:mi|la|tu) clave(?= es |:| de )|claves? del? (?:wi-?fi|router|banco|correo)|código de (?:acceso|seguridad)"
     r"|(?:credit |debit |bank )?card ?numbers?|passw(?:ort|örter)|kennw(?:ort|örter)|geheimzahl"
     r"|contraseñas?|mots? de passe|codes? secrets?|senhas?|palavras?-passe|парол[ьяюем]|wachtwoord(?:en)?"
-    r"|hasł[oa]|şifre\w{0,4}|parol[ae] d'ordine|mật khẩu|kata sandi|lösenord|passord|adgangskode|salasana"
+    r"|hasł[oa]|şifre\w{0,4}|parol[ae] d'ordine|parola mea|mật khẩu|kata sandi|lösenord|passord|adgangskode|salasana"
     r"|hesl[oa]|jelsz\w{1,3}|κωδικ\w{2,3}|كلمة (?:السر|المرور)|סיסמ\w{1,2}|पासवर्ड)(?![^\W_]|[-/&+])"
 )
 _KOREAN = r"(?:비밀번호|비번|암호|카드 ?번호)(?:을|를|은|는|이|가)?(?![^\W\d_]|[/&+])"
@@ -65,13 +65,19 @@ _CODE = re.compile(
 )
 _LOCKED = re.compile(
     r"(?<![^\W_])(?:doors?|gate|safe|al(?:l)?arm\w?|lock(?:er)?|padlock|phone|garage|building|card|tor|tresor|handy"
-    r"|\w*(?:türe?|schloss|karte|deur)|puerta|portal|caja fuerte|candado|tarjeta|porte|portail|immeuble|coffre|cadenas|carte"
+    r"|[^\W_]{0,20}(?:türe?|schloss|karte|deur)|puerta|portal|caja fuerte|candado|tarjeta|porte|portail|immeuble|coffre|cadenas|carte"
     r"|porta|portone|cancello|cassaforte|bancomat|carta|portão|cofre|cartão|poort|kluis|slot|домофон\w?|сейф\w?|двер\w{1,2}"
     r"|подъезд\w?|карт\w|domofon\w?|bram[ay]|drzwi|sejf\w?|kap\u0131|kasa|cửa|két)(?![^\W_])"
     r"|현관|도어락|금고|사물함|玄関|ドア|金庫|ロッカー|[门門]|保险箱|储物柜|ประตู|ตู้เซฟ",
     re.IGNORECASE,
 )
 """A number is a secret beside words of both kinds: a postal code opens nothing."""
+_BEFORE = re.compile(
+    r"(\S{4,40})[\"',]* (?:is|'s|that's|ist|das ist|es|est|c'est|è) (?:[^\W_]{2,9} ){0,2}"
+    rf"(?:{_NAMES})\s*(?:$|[.,;!]|(?:for|für|para|pour|per|von|de|di)\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A code that stands before its name: "tulip77, that's the password"."""
 _PHRASE = re.compile(
     r"(?:seed|recovery|pass|secret) ?phrase (?:is|was|:)\s*((?:[a-z]{3,9}(?: |$|(?=[.,]))){4,24})",
     re.IGNORECASE,
@@ -132,7 +138,7 @@ def _stated(text: str) -> list[str]:
         if _is_code(word) or (is_said and is_last and len(word) > 2):
             found.append(word)
     for each in _NAMED.finditer(text[:4_000]):
-        clause = re.split(r"[.,;!?](?:\s|$)|。", each.group(1).lstrip(" ,"))[0]
+        clause = re.split(r"[.,;!?](?:\s|$)|。", each.group(1).lstrip(" ,?"))[0]
         words = (word.strip(_AROUND) for word in re.split(r"[\s:=是は]+", clause))
         found += [word for word in words if _is_strong_code(word) and not _PRODUCT.search(word)]
         rest = re.split(r"[.;!?](?:\s|$)|。", each.group(1))[0].split()
@@ -141,6 +147,8 @@ def _stated(text: str) -> list[str]:
         if _CODE.search(sentence) and _LOCKED.search(sentence):
             words = (word.strip(_AROUND) for word in re.split(r"[\s:=是は]+", sentence))
             found += [word for word in words if _opens(word)]
+    before = (each.group(1).strip(_AROUND) for each in _BEFORE.finditer(text[:4_000]))
+    found += filter(_is_strong_code, before)
     for each in _PHRASE.finditer(text[:4_000]):
         found += each.group(1).split()
     return found

@@ -429,9 +429,10 @@ class Rules:
     ) -> None:
         words = [text_of(key) for key in values]
         plain = self._transcript.text(citation.message.number).plain
-        stated = citation.quote, citation.sentence.text
+        start, end = max(citation.span[0] - 40, 0), citation.span[1]
+        stated = citation.quote, citation.sentence.text, plain[start:end]  # "My PIN? 4417"
         if is_retraction:
-            sentence = plain[max(citation.span[0] - 40, 0) : citation.span[1] + 40]
+            sentence = plain[start : end + 40]
             if not ends(sentence, (concept.keyword, concept.description, *words)):
                 detail = "its quote has no negation and no word of the concept or the value"
                 raise Refusal(RejectionReason.WEAK_QUOTE, detail)

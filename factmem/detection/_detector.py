@@ -108,9 +108,7 @@ class FactDetector:
         except (ChatModelError, ExtractionError) as exc:
             exc.usage += answers.usage
             raise
-        verdict = reconcile(
-            read, rules, current, earlier=earlier, can_forget=is_complete(self._store)
-        )
+        verdict = reconcile(read, current, earlier=earlier, can_forget=is_complete(self._store))
         report = verdict.report
         report.joined.extend(joined)
         if not request.dry_run:

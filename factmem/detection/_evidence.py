@@ -135,20 +135,22 @@ def states(
 ) -> bool:
     """Return whether a value shares a word or a number with its evidence.
 
-    Args:
-        value: The words of the value.
-        sentence: The sentence of the quote.
-        said: The day of the message.
-        beside: The sentences before and after it.
-        before: The message before, which counts if it asks and the sentence only answers.
-        about: The words of the keyword, and the description of a declared concept.
+    That is the sentence of the quote, the text `beside` it, the keyword and description in `about`,
+    and the message `before` if it asks and the sentence only answers.
     """
-    if not any(map(str.isalpha, value)):
-        return True  # its numbers are compared by `has_its_numbers`
-    if has_common_word(value, beside) or has_common_word(value, about):
-        return True
+    answer = _CLAUSE_END.split(sentence.text.strip())[0]
+    is_asked = bool(_QUESTION_MARKS & set(normalized("NFKC", before)))
+    is_answer = is_asked and not sentence.is_question() and word_count(answer) <= _SHORT_ANSWER
+    is_denied = is_answer and has_negation(answer) and not has_negation(value)
+    if has_common_word(value, beside) or not any(map(str.isalpha, value)):
+        return True  # the numbers are compared by `has_its_numbers`
+    is_other = is_answer and _names_another(answer, value, before)
+    if is_other or (is_denied and has_common_word(value, before)):
+        return False
     known = numbers_in(sentence.text)
-    if any(_follows(each, known, said) for each in numbers_in(value)):
+    if has_common_word(value, about) or any(
+        _follows(each, known, said) for each in numbers_in(value)
+    ):
         return True
     dates = [each for each in dates_in(value)[0] if each.day is not None]
     if any(
@@ -160,11 +162,15 @@ def states(
     is_small = all(len(word) < _CONTENT for word in value.split()) or has_negation(value)
     if is_small and has_common_word(about, sentence.text):
         return has_negation(value) == has_negation(sentence.text)  # "no", "has one", "not allowed"
-    answer = _CLAUSE_END.split(sentence.text.strip())[0]
-    is_answer = not sentence.is_question() and word_count(answer) <= _SHORT_ANSWER
-    is_asked = bool(_QUESTION_MARKS & set(normalized("NFKC", before)))
-    is_denied = has_negation(answer) and not has_negation(value)
-    return is_answer and is_asked and not is_denied and has_common_word(value, before)
+    return is_answer and not is_denied and has_common_word(value, before)
+
+
+def _names_another(answer: str, value: str, before: str) -> bool:
+    """Whether a short answer names something else: "Tim" to "Is it Tom?", one of two choices."""
+    words = re.findall(r"[^\W_]+", answer)
+    is_choice = len(words) == 1 and len(words[0]) >= _CONTENT and words[0] in before
+    names = words if is_choice else [word for word in words[1:] if word[:1].isupper()]
+    return bool(names) and not any(has_common_word(value, word) for word in names)
 
 
 def has_its_numbers(key: Canonical, sentence: Sentence, shown: str, said: date) -> bool:

@@ -14,7 +14,7 @@ STATED = "stated"
 NEGATIVE = "negative"
 """The same with a "not" that the item keeps: "dislikes: olives" for "I don't like olives"."""
 UNSTATED = ("asked", "denied", "supposed", "quoted", "to work on", "of another")
-"""The words by which a model says that it is not. For the last one the prompt has `who`."""
+"""The words by which a model says that it is not; for the last the prompt has `who`."""
 
 _NAMES: Mapping[str, Sequence[str]] = {
     "keyword": ("keyword", "key", "concept", "topic", "attribute", "predicate", "category", "name"),
@@ -101,7 +101,8 @@ def named(raw: JsonValue) -> dict[str, JsonValue] | None:
             found[field] = given
     known = {*_REST, *(name for names in _NAMES.values() for name in names)}
     others = [name for name in raw if name not in known]
-    if len(others) == 1 and "keyword" not in found and "value" not in found:
+    is_cited = "quote" in found or "message" in found
+    if is_cited and len(others) == 1 and "keyword" not in found and "value" not in found:
         found |= {"keyword": others[0], "value": raw[others[0]]}  # {"home-city": "Rome"}
     if isinstance(value := found.get("value"), dict) and value.keys() == {"value"}:
         found |= value

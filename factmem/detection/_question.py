@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from json import JSONDecoder
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, JsonValue, WithJsonSchema, field_validator
+from pydantic import BaseModel, JsonValue, WithJsonSchema, field_validator, model_validator
 from pydantic.errors import PydanticInvalidForJsonSchema
 from typing_extensions import TypeForm
 
@@ -38,6 +38,13 @@ class DetectedFacts(BaseModel):
     """
 
     facts: list[JsonValue] = []
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_facts(cls, answer: JsonValue) -> JsonValue:
+        if isinstance(answer, dict) and answer and "facts" not in answer:
+            raise ValueError('it has no list "facts"')  # such as a tool call
+        return answer
 
     @field_validator("facts", mode="before")
     @classmethod

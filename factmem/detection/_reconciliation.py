@@ -82,7 +82,6 @@ def new_items(
 
 def reconcile(
     read: ReadItems,
-    rules: Rules,
     current: CurrentValues,
     *,
     earlier: EarlierStatements | None = None,

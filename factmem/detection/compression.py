@@ -128,7 +128,7 @@ class RetrieveFactsFromHistory:
             )
         )
         read = read_items(extraction.value.facts, rules)
-        found = reconcile(read, rules, CurrentValues([]), can_forget=False).report
+        found = reconcile(read, CurrentValues([]), can_forget=False).report
         facts = [placed.fact for placed in found.saved]
         if not facts:
             return CompressionReport([], 0, found.rejected, extraction.usage)

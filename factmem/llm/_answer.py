@@ -64,7 +64,7 @@ _ESCAPE = re.compile(r"\\(.)|\"", re.DOTALL)
 _THOUGHT = re.compile(r"[\s\ufeff]*+[<\[◁]([A-Za-z][\w:|-]{2,40})[>\]▷]")
 """The opening of a passage before the answer, whatever a model calls it: `<think>`, `[THINK]`."""
 _THOUGHT_END = re.compile(r"[<\[◁]/([A-Za-z][\w:|-]{2,40})[>\]▷]")
-_CHANNEL = re.compile(r"<\|[a-z_]+\|>")
+_CHANNEL = re.compile(r"<\|[a-z_]+\|>|<unused\d+>")
 """A special token of chat templates between the parts of an answer:
 `<|channel|>final<|message|>`."""
 

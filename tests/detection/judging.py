@@ -71,7 +71,7 @@ def judge(
     read = read_items([{"message": 0, "fact_type": "MULTIPLE", **item} for item in items], rules)
     current = CurrentValues(found)
     read.candidates, joined = join_keywords(read.candidates, rules, (), current)
-    report = reconcile(read, rules, current).report
+    report = reconcile(read, current).report
     report.joined.extend(joined)
     return report
 

@@ -329,6 +329,18 @@ REFUSED = [
     ("held back by a filter", ChatResponse(answer(GOOD), finish_reason="content_filter")),
     ("empty twice", ""),
     ("prose twice", "The user likes dark themes."),
+    ("a list twice", "- theme: dark\n- editor: none"),
+    ("tags twice", "<facts><fact>dark</fact></facts>"),
+    ("a call twice", '{"name": "save_fact", "parameters": {"value": "dark"}}'),
+    (
+        "calls twice",
+        '{"tool_calls": [{"function": {"name": "save", "arguments": "{\\"v\\": 1}"}}]}',
+    ),
+    ("an object twice", '{"answer": "none"}'),
+    ("strings twice", '{"facts": ["dark"]}'),
+    ("numbers twice", '{"facts": [1, null, true]}'),
+    ("a number twice", "42"),
+    ("thoughts twice", "<think>the user prefers dark themes"),
     ("cut off twice", answer(GOOD)[:-9]),
     ("two answers that differ", f"{answer(GOOD)}\n{answer(other())}"),
 ]

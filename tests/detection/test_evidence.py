@@ -310,3 +310,27 @@ def test_a_quote_of_other_numbers_or_words_is_none(said: str, quote: str) -> Non
     value = quote.rsplit(maxsplit=1)[-1] if "green" not in quote else "green tea"
     given = {"quote": quote, "keyword": "note", "value": value}
     assert outcome(judge(said, given)) == "quote not found"
+
+
+@table(
+    ("asked", "answer", "keyword", "value", "is_stored"),
+    [
+        ("Do you smoke?", "No, never did.", "smoking", "smokes", False),
+        ("Do you smoke?", "Yes, a lot", "smoking", "smokes", True),
+        ("Do you smoke?", "No", "smoking", "does not smoke", True),
+        ("Is your name Tom?", "It's Tim.", "name", "Tom", False),
+        ("Is your name Tom?", "It's Tim.", "name", "Tim", True),
+        ("Do you live in Ulm or Bonn?", "Bonn", "home-city", "Ulm", False),
+        ("Do you live in Ulm or Bonn?", "Bonn", "home-city", "Bonn", True),
+        ("Wohnst du in Ulm?", "Ja, seit März", "home-city", "Ulm", True),
+        ("Do you do yoga?", "Yep, since March.", "hobbies", "yoga", True),
+        ("개를 키우세요?", "네", "pets", "개", True),
+        ("개를 키우세요?", "아뇨", "pets", "개", False),
+    ],
+)
+def test_a_short_answer_confirms_only_what_it_means(
+    asked: str, answer: str, keyword: str, value: str, is_stored: bool
+) -> None:
+    item = {"message": 1, "quote": answer, "keyword": keyword, "value": value}
+
+    assert bool(judge([f">{asked}", answer], item).saved) == is_stored

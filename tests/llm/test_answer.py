@@ -90,6 +90,7 @@ READABLE: list[tuple[str, Any, str, Any]] = [
     ("thoughts", Items, f'<think>Maybe {{"items": []}}? No.</think>\n{ITEMS}', DARK),
     ("keys without quotes", Items, '{items: [{keyword: "theme", value: "dark"}]}', DARK),
     ("thoughts in capitals", Items, f'[THINK]Or {{"items": []}}?[/THINK]{ITEMS}', DARK),
+    ("thoughts of MedGemma", Items, f'<unused94>thought\nOr {{"items": []}}?<unused95>{ITEMS}', DARK),
     ("thoughts of Seed", Items, f'<seed:think>Or {{"items": []}}?</seed:think>{ITEMS}', DARK),
     ("thoughts of Kimi", Items, f'◁think▷Or {{"items": []}}?◁/think▷{ITEMS}', DARK),
     ("thoughts of an analyst", Items, f'<analysis>Or {{"items": []}}?</analysis>\n{ITEMS}', DARK),

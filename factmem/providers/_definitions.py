@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from factmem._arguments import expect_all
+from factmem.errors import CorruptJournalError
 from factmem.ledger.entries import Entry, StoredFact
 from factmem.ledger.ledger import Ledger
 from factmem.models._definition_changes import taken_over
@@ -18,8 +19,14 @@ from factmem.providers._backend import Backend, Change
 
 def definitions_in(ledger: Ledger, now: str) -> dict[str, ConceptDefinition]:
     facts: Any = ledger.load_all((), now)
-    keywords = [(fact.concept.keyword, fact.value) for fact in facts]
-    return {keyword: ConceptDefinition.load(keyword, plain) for keyword, plain in keywords}
+    try:
+        keywords = [(fact.concept.keyword, fact.value) for fact in facts]
+        return {keyword: ConceptDefinition.load(keyword, plain) for keyword, plain in keywords}
+    except (LookupError, TypeError, ValueError, AttributeError):
+        raise CorruptJournalError(
+            "The definitions of concepts cannot be read: another program changed them. Restore the "
+            "store from a backup"
+        ) from None
 
 
 def new_definitions(ledger: Ledger, concepts: Iterable[Concept[Any, Any]], now: str) -> list[Entry]:

@@ -16,7 +16,7 @@ from anyio import CancelScope
 
 from factmem._arguments import is_folder_name, kind_of
 from factmem.encryption.key_file import KeyFile
-from factmem.errors import InputValueError
+from factmem.errors import InputError, InputValueError
 from factmem.ledger.entries import Entry
 from factmem.models._display import Displayed
 from factmem.models.places import DEFINITIONS, Identity, Place
@@ -207,6 +207,7 @@ class LocalFileMemoryProvider(SqlStore):
         check_new(target)
         found = await self._places.work(lambda: list(readable(self._places, self._files)))
         work, storage, saved = self._places.work, self._chosen, 0
+        lost = sum(each.identity is None for each in found)
         draft = await work(lambda: Draft(target))
         try:
             async with LocalFileMemoryProvider(
@@ -215,13 +216,15 @@ class LocalFileMemoryProvider(SqlStore):
                 await copy.create()
                 for each in found:
                     if each.identity is not None and each.entries:
-                        await copy._add(each.identity, each.entries)
-                        saved += 1
+                        try:
+                            await copy._add(each.identity, each.entries)
+                            saved += 1
+                        except InputError:  # a name or a time that no store takes
+                            lost += 1
             await work(lambda: draft.publish(target, storage.mode))
         finally:
             with CancelScope(shield=True):
                 await work(draft.close)
-        lost = sum(each.identity is None for each in found)
         return SalvagedStore(saved, lost, sum(each.missing for each in found))
 
     async def _check_erased(self) -> None:

@@ -9,11 +9,12 @@ or edited.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from itertools import islice
 from secrets import randbits
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from factmem.errors import FactmemError
+from factmem.errors import CorruptJournalError, FactmemError
 from factmem.ledger.entries import Entry
 from factmem.models.places import Boundary, Identity, Place
 from factmem.models.when import moment
@@ -89,8 +90,17 @@ def _changes(
     return TurnChanges(now, changed)
 
 
-def body_of(entry: Entry) -> dict[str, object]:
-    return dict(entry.get("turn", {}))
+def body_of(entry: Entry) -> dict[str, Any]:
+    """Return the message of an entry."""
+    turn: Any = entry.get("turn")
+    with suppress(LookupError, TypeError, ValueError, AttributeError):
+        datetime.fromisoformat(turn.get("said", entry["at"]))
+        if isinstance(turn["id"], str) and isinstance(turn["message"]["role"], str):
+            return dict(turn)
+    raise CorruptJournalError(
+        "A message of a conversation cannot be read: another program changed its row. Restore the "
+        "place from a backup"
+    )
 
 
 def read_turns(
@@ -441,7 +451,7 @@ def _unknown(turns: Sequence[NewTurn], known: Callable[[], set[str]]) -> list[Ne
 
 def _ids(session: Session, reader: PlaceReader, identity: Identity) -> set[str]:
     answer = reader.whole(session, identity)
-    return set() if answer is None else {str(body_of(each)["id"]) for each in answer.entries}
+    return set() if answer is None else {body_of(each)["id"] for each in answer.entries}
 
 
 def _name(session: Session, reader: PlaceReader, key: bytes) -> Identity | None:

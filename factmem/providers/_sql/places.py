@@ -13,8 +13,8 @@ The opened lines of an answer are parsed together.
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from hashlib import blake2b
@@ -51,7 +51,12 @@ def micros(text: str) -> int:
 
 def stamp_at(at: int) -> str:
     seconds, micro = divmod(at, 1_000_000)
-    return f"{_second(seconds)}{micro:06d}Z"
+    try:
+        return f"{_second(seconds)}{micro:06d}Z"
+    except OverflowError:
+        raise CorruptJournalError(
+            "The row of a place has a time that no clock has: restore it from a backup"
+        ) from None
 
 
 @lru_cache(maxsize=4096)
@@ -97,10 +102,7 @@ def entries_of(bodies: Sequence[bytes], times: Sequence[int]) -> list[Entry]:
         return _timed(orjson.loads(b"[%b]" % b",".join(bodies)), times)
     except (ValueError, TypeError, OverflowError, FactmemError):
         # of the parser, of `zip`, of `**`, of the time
-        raise CorruptJournalError(
-            "A line of a place cannot be read: another program changed its row. Restore the place "
-            "from a backup"
-        ) from None
+        raise CorruptJournalError(_UNREADABLE) from None
 
 
 def _timed(entries: Iterable[Entry], times: Iterable[int]) -> list[Entry]:
@@ -117,6 +119,39 @@ def _timed(entries: Iterable[Entry], times: Iterable[int]) -> list[Entry]:
             stamped_at = f"{prefix}{micro:06d}Z"
         timed.append({"at": stamped_at, **entry})
     return timed
+
+
+ODD_ENTRIES = (LookupError, TypeError, AttributeError, ValueError, OverflowError)
+"""Errors of Python where a line is JSON, and no entry."""
+
+
+@contextmanager
+def understood(read: Callable[[], Sequence[Entry]]) -> Generator[None]:
+    """Raise `CorruptJournalError` if the block fails because a line of a place is no entry.
+
+    Lines are verified, not validated: that would take longer than folding them. So after an error,
+    which another program's line or a mistake of this one has caused, `read` returns what was used.
+    """
+    try:
+        yield
+    except FactmemError:
+        raise
+    except ODD_ENTRIES:
+        from factmem.ledger._entry_check import check_entry  # slow import
+
+        entries = read()
+        try:
+            for entry in entries:
+                check_entry(entry)
+        except (ValueError, OverflowError):
+            raise CorruptJournalError(_UNREADABLE) from None
+        raise
+
+
+_UNREADABLE = (
+    "A line of a place cannot be read: another program changed its row. Restore the place from a "
+    "backup"
+)
 
 
 def counted(entries: list[Entry]) -> list[Entry]:
@@ -260,6 +295,8 @@ class PlaceReader:
             if owner != last:
                 sealer = plain or sealing.sealer(key, data_key)
                 found.append(owner_of(sealer.open_names(names)))
+                if self.key(found[-1]) != owner:  # it would take the place of its owner in a list
+                    raise self.damaged("The row of a place has keys of other names")
                 last = owner
         return found
 
@@ -547,7 +584,10 @@ class View:
             if answer.is_from_start:
                 self.ledger = Ledger()
             ledger = self.ledger
-            with paused_collection(sum(answer.sizes) // FACT_BYTES):
+            with (
+                understood(lambda: answer.entries),
+                paused_collection(sum(answer.sizes) // FACT_BYTES),
+            ):
                 for entry in answer.entries:
                     ledger.apply(entry)
             if answer.position != before:
@@ -658,19 +698,41 @@ _MOST_PROBED = 1024
 def identities(
     session: Session, reader: PlaceReader, wanted: Boundary, after: Identity | None = None
 ) -> Iterator[list[Identity]]:
-    """Yield the places inside a boundary, some at a time, without reading their entries."""
+    """Yield the places inside a boundary, some at a time, without reading their entries.
+
+    A row that was changed so that it would not be listed is an error, if the boundary is all of the
+    store or names its places.
+    """
     where, given = _conditions(reader, wanted)
-    first = wanted.first_levels
-    if first is not None:
-        yield from _below(session, reader, wanted, first, after)
+    if (levels := wanted.first_levels) is not None:
+        yield from _below(session, reader, wanted, levels, after)
         return
     last, rows = sql.FIRST_PLACE if after is None else reader.key(after), []
     statement, number = sql.LIST.format(where=where), reader.store.number
+    first, listed = last, set[bytes]()
     while rows := session.rows(statement, [number, last, *given, MOST_LISTED]):
         last = rows[-1][3]
+        listed.update(row[3] for row in rows)
         yield list(filter(wanted.allows, reader.owners(rows)))
         if len(rows) < MOST_LISTED:
-            return
+            break
+    expected = [key for key in given if key > first] if "owner" in where else []
+    if not where:
+        expected = [key for (key,) in session.rows(sql.LIST_KEYS, [number, first, b""])]
+    left = [key for key in expected if key not in listed]
+    for number in range(0, len(left), MOST_LISTED):
+        rows = session.rows(*sql.among(sql.LIST_NAMED, left[number : number + MOST_LISTED]))
+        yield list(_verified(reader, map(PlaceRow._make, rows)))
+
+
+def _verified(reader: PlaceReader, rows: Iterable[PlaceRow]) -> Iterator[Identity]:
+    """Yield places with entries, none of which its index had."""
+    for row in rows:
+        identity = reader.names(row.place, row.names, row.data_key)
+        if row.last or row.tail or row.size:
+            reader.check_row(row, identity)
+        if row.size:
+            yield identity
 
 
 def conversations(

@@ -14,6 +14,7 @@ import orjson
 
 from factmem.errors import CorruptJournalError
 from factmem.models.places import Identity
+from factmem.providers.conversations import owner_of
 
 NO_TAG = bytes(16)
 """What the first line follows."""
@@ -84,12 +85,16 @@ class Sealer:
         """Return the names of the place."""
         try:
             kind, scope, subject, entity = orjson.loads(stored)
+            names = (kind, scope, subject, entity)
+            texts = owner_of(names)[: 3 if entity is None else 4]
+            if all(isinstance(each, str) for each in texts):
+                return names
         except (ValueError, TypeError):
-            raise CorruptJournalError(
-                "The names of a place cannot be read: another program changed its row. Restore it "
-                "from a backup"
-            ) from None
-        return kind, scope, subject, entity
+            pass
+        raise CorruptJournalError(
+            "The names of a place cannot be read: another program changed its row. Restore it "
+            "from a backup"
+        )
 
     def seal_index(self, index: bytes) -> bytes:
         return index

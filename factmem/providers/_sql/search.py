@@ -21,7 +21,7 @@ from factmem.models.places import Identity, Place
 from factmem.models.recall_filter import RecallFilter, marks_of
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.conversations import name_of
-from factmem.providers._sql.places import FACT_BYTES, PlaceReader, topic_of
+from factmem.providers._sql.places import FACT_BYTES, PlaceReader, topic_of, understood
 from factmem.providers._sql.search_index import (
     FACTS,
     TURNS,
@@ -255,7 +255,8 @@ class StoredSearch:
                 return found
             try:
                 for plan in plans:
-                    self._index.update(plan, kind, question)
+                    with understood(partial(self._places.all_entries, plan.identity)):
+                        self._index.update(plan, kind, question)
             except StorageError as exc:  # a recall is a read: the disk may be full, or read-only
                 _logger.info("An index was not written: %s", type(exc).__name__)
                 break

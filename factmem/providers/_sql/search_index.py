@@ -38,7 +38,14 @@ from factmem.models.recall_filter import RecallFilter, marks_of
 from factmem.models.when import moment
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.conversations import body_of
-from factmem.providers._sql.places import PlaceReader, entries_of, micros, stamp_at, topic_of
+from factmem.providers._sql.places import (
+    ODD_ENTRIES,
+    PlaceReader,
+    entries_of,
+    micros,
+    stamp_at,
+    topic_of,
+)
 from factmem.providers._sql.sealing import NO_TAG, Sealer
 from factmem.providers._sql.session import Row, Session
 from factmem.providers._sql.stored_places import StoredPlaces
@@ -381,8 +388,11 @@ def loaded(
         saved = piece if stored is None else stored
         if saved is None:
             continue  # purged since, between two statements
-        fact = StoredItem.load(saved) if at is None else StoredItem.of_save(saved, stamp_at(at))
-        if topic_of(fact.keyword) != topic:
+        try:
+            fact = StoredItem.load(saved) if at is None else StoredItem.of_save(saved, stamp_at(at))
+        except ODD_ENTRIES:
+            fact = None
+        if fact is None or topic_of(fact.keyword) != topic:
             raise StorageError("The index of a place names other facts than its lines have")
         found[item] = fact
     return found

@@ -432,6 +432,17 @@ ORDER BY subject, owner LIMIT %s
 """
 """The keys of the entities of one tenant have a common prefix, so they are one range."""
 
+LIST_KEYS = """
+SELECT place FROM factmem.places p
+WHERE store = %s AND place > %s AND (owner = place OR owner <= %s) AND (
+    bytes > 0 OR last <> 0 OR tail IS NOT NULL
+    OR EXISTS (SELECT 1 FROM factmem.entries e WHERE e.place = p.place)
+)
+"""
+"""All places of facts, by the table itself."""
+
+LIST_NAMED = f"SELECT {COLUMNS} FROM factmem.places WHERE place IN ({{keys}})"  # noqa: S608
+
 LIST_ENDS = """
 SELECT p.place, p.made, p.snapshot, p.last, e.at, e.line
 FROM factmem.places p LEFT JOIN factmem.entries e ON e.place = p.place AND e.number = p.last

@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from functools import wraps
+from functools import partial, wraps
 from secrets import token_hex
 from types import CoroutineType
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
@@ -44,6 +44,7 @@ from factmem.providers._group_commit import EventLoop, GroupCommit, Pending
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.places import (
     MOST_LISTED,
+    ODD_ENTRIES,
     UNKNOWN,
     Edited,
     PlaceReader,
@@ -57,6 +58,7 @@ from factmem.providers._sql.places import (
     micros,
     parts_of,
     stamp_at,
+    understood,
 )
 from factmem.providers._sql.sealing import Extent, UnknownGenerationError
 from factmem.providers._sql.session import Database, Row, Session
@@ -273,8 +275,9 @@ class StoredPlaces:
         if view is None or not view.is_warm or not view.lock.acquire(blocking=False):
             return None
         try:
-            if self.database.is_current(view, lambda: self._key(identity)):
-                return present(view.ledger, self.now(view.ledger))
+            is_current = self.database.is_current(view, lambda: self._key(identity))
+            return present(view.ledger, self.now(view.ledger)) if is_current else None
+        except ODD_ENTRIES:  # a thread looks whether a line causes it
             return None
         finally:
             view.lock.release()
@@ -314,14 +317,15 @@ class StoredPlaces:
         A large place that was never read is searched once: for a second concept all is read.
         """
         view = self._views.of(identity)
-        if keyword is not None and not (view.is_warm or view.was_searched):
-            view.was_searched = True
-            found = self.read_store(
-                lambda session, reader: reader.searched(session, identity, keyword), None
-            )
-            if found is not None:
-                return present(found, self.now(found))
-        return self.present_view(self.view(identity), present)
+        with understood(partial(self.all_entries, identity)):
+            if keyword is not None and not (view.is_warm or view.was_searched):
+                view.was_searched = True
+                found = self.read_store(
+                    lambda session, reader: reader.searched(session, identity, keyword), None
+                )
+                if found is not None:
+                    return present(found, self.now(found))
+            return self.present_view(self.view(identity), present)
 
     def present_view(self, view: View, present: Present[R]) -> R:
         with view.lock:
@@ -357,8 +361,13 @@ class StoredPlaces:
 
     @in_thread
     def entries(self, identity: Identity, use: Callable[[list[Entry]], R]) -> R:
+        entries = self.all_entries(identity)
+        with understood(lambda: entries):
+            return use(entries)
+
+    def all_entries(self, identity: Identity) -> list[Entry]:
         answer = self.read_store(lambda session, reader: reader.whole(session, identity), None)
-        return use([] if answer is None else counted(answer.entries))
+        return [] if answer is None else counted(answer.entries)
 
     @in_thread
     def entries_since(self, identity: Identity, state: str) -> list[Entry] | None:
@@ -411,7 +420,9 @@ class StoredPlaces:
         self, known: Mapping[Identity, object], use: Callable[[Mapping[Identity, Unread]], R]
     ) -> R:
         empty: dict[Identity, Unread] = {}
-        return use(self.read_store(lambda at, reader: _unread(at, reader, known), empty))
+        found = self.read_store(lambda at, reader: _unread(at, reader, known), empty)
+        with understood(lambda: [entry for each in found.values() for entry in each.entries]):
+            return use(found)
 
     @in_thread
     def identities(
@@ -452,11 +463,12 @@ class StoredPlaces:
     ) -> Iterator[PlaceInfo]:
         for identity, view in views.items():
             count, more = chats.get(identity, (0, 0))
-            with view.lock:
+            with view.lock, understood(partial(self.all_entries, identity)):
                 size = more + (0 if view.position is None else view.position.size)
-                if size:  # not erased since it was listed
-                    now = self.clock.now(view.ledger.recorded_at)
-                    yield place_info(identity, view.ledger, size, now, conversations=count)
+                now = self.clock.now(view.ledger.recorded_at)
+                info = place_info(identity, view.ledger, size, now, conversations=count)
+            if size:  # not erased since it was listed
+                yield info
 
     @in_thread
     def erased_at(self, identity: Identity) -> str | None:
@@ -580,7 +592,8 @@ class StoredPlaces:
                 count = change.forgotten
             return count
 
-        done = self._changed(identity, write, self.database.forget)
+        with understood(partial(self.all_entries, identity)):
+            done = self._changed(identity, write, self.database.forget)
         view = self._views.known(identity)
         if view is not None and seen is not None and edited is not None:
             view.edit(seen, edited)
@@ -621,7 +634,8 @@ class StoredPlaces:
                 recorded_at = known[-1]["at"] if known else ""
                 if is_later and row is not None:
                     recorded_at = stamp_at(row.recorded_at)
-                change = extend(known, self.clock.recording(recorded_at))
+                with understood(lambda: known):
+                    change = extend(known, self.clock.recording(recorded_at))
                 if change.entries:
                     writer.add(session, identity, change.entries, mark)
                 elif row is None:
@@ -676,12 +690,12 @@ class StoredPlaces:
     def _counted(self, session: Session, reader: PlaceReader, identity: Identity) -> Erased:
         try:
             answer = reader.whole(session, identity)
-        except (UnknownGenerationError, FactmemError):
+            ledger = Ledger(() if answer is None else answer.entries)
+            now = self.clock.now(ledger.recorded_at)
+            count = len(ledger.matching(Condition(), now))
+        except (UnknownGenerationError, FactmemError, *ODD_ENTRIES):
             return Erased(self.clock.now(), None, 0)
-        ledger = Ledger(() if answer is None else answer.entries)
-        now = self.clock.now(ledger.recorded_at)
-        size = 0 if answer is None else answer.position.size
-        return Erased(now, len(ledger.matching(Condition(), now)), size)
+        return Erased(now, count, 0 if answer is None else answer.position.size)
 
     @in_thread
     def write_index(self, identity: Identity, index: bytes, version: str) -> bool:

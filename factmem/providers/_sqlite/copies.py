@@ -20,6 +20,7 @@ from factmem.errors import CorruptJournalError, FactmemError, StorageError, Stor
 from factmem.ledger.entries import Entry
 from factmem.models.places import Identity
 from factmem.providers._sql.anchors import Anchors, check_erased
+from factmem.providers._sql.conversations import body_of
 from factmem.providers._sql.places import PlaceReader, counted, entries_of
 from factmem.providers._sql.sealing import NO_TAG
 from factmem.providers._sql.session import Row, Session
@@ -28,6 +29,7 @@ from factmem.providers._sqlite.database import SqliteDatabase
 from factmem.providers._sqlite.files import NAME, DatabaseFiles, closed_on_error
 from factmem.providers._sqlite.gaps import clear_gaps
 from factmem.providers._sqlite.session import SqliteSession
+from factmem.providers.conversations import conversation_of
 
 
 def backup(places: StoredPlaces, target: Path) -> str:
@@ -52,6 +54,7 @@ def backup(places: StoredPlaces, target: Path) -> str:
                 raise ValueError("There is nothing to copy: nothing was saved in the store yet")
             reader = places.reading(session)
             if reader is not None:
+                session.check_rows()
                 check_erased(session, reader)
             anchor = anchors.listed(session, taken)
             if draft is None:
@@ -221,7 +224,11 @@ class Restoration:
             if (opened := files.open()) is None:
                 raise ValueError(f"There is no backup in {str(self._backup)!r}")
             with closed_on_error(opened[0]) as db:
-                return db, db.execute(_STORE).fetchone()[0]
+                for store, _ in db.execute(_STORE):
+                    return db, store
+                raise CorruptJournalError(
+                    f"The backup in {str(self._backup)!r} has no row of its store: use another backup"
+                )
         except sqlite3.Error as exc:
             raise files.error_of(exc) from exc
 
@@ -319,6 +326,8 @@ def _keys(session: SqliteSession) -> set[bytes]:
 
 
 def _read(session: SqliteSession, reader: PlaceReader, key: bytes) -> ReadablePlace:
+    from factmem.ledger._entry_check import check_entry  # slow import
+
     db = session.connection
     last = 0
     try:
@@ -331,19 +340,21 @@ def _read(session: SqliteSession, reader: PlaceReader, key: bytes) -> ReadablePl
         if reader.key(identity) != key:
             return ReadablePlace(None, [], last)
     except (sqlite3.DatabaseError, FactmemError, TypeError):
-        return ReadablePlace(None, [], last)
+        return ReadablePlace(None, [], last if type(last) is int else 0)
     rows, is_complete = _rows(db, key)
-    bodies: list[bytes] = []
-    ats: list[int] = []
+    entries: list[Entry] = []
     tag = NO_TAG
     for number, (at, line) in sorted(rows.items()):
         with suppress(FactmemError):
-            bodies.append(sealer.open(number, at, tag, line))
-            ats.append(at)
+            (entry,) = entries_of([sealer.open(number, at, tag, line)], [at])
+            check_entry(entry)
+            if conversation_of(identity) is not None:
+                body_of(entry)
+            entries.append(entry)
         tag = sealer.tag(line)
     # A purge and a compaction leave gaps in the numbers.
     expected = len(rows) if is_complete and snapshot else max(last, len(rows))
-    return ReadablePlace(identity, counted(entries_of(bodies, ats)), expected - len(bodies))
+    return ReadablePlace(identity, counted(entries), expected - len(entries))
 
 
 def _rows(db: sqlite3.Connection, key: bytes) -> tuple[dict[int, tuple[int, bytes]], bool]:
@@ -356,6 +367,7 @@ def _rows(db: sqlite3.Connection, key: bytes) -> tuple[dict[int, tuple[int, byte
                 (key,),
             )
             for number, at, line in lines:
-                found[number] = (at, line)
+                if [type(each) for each in (number, at, line)] == [int, int, bytes]:
+                    found[number] = (at, line)
             return found, True
     return found, False

@@ -100,9 +100,9 @@ _RESERVED = 1 << 20
 
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 REFUSED = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
-ODD_VALUES = (TypeError, UnicodeDecodeError, struct.error)
+ODD_VALUES = (TypeError, UnicodeDecodeError, struct.error, OverflowError)
 """Errors of Python where a damaged row has NULL for a number or bytes, or text that is not
-UTF-8."""
+UTF-8, or a number that is too large."""
 
 _REMEDIES = {
     sqlite3.SQLITE_CANTOPEN: "give this user the right to its files, or raise the limit of open files",
@@ -239,7 +239,7 @@ class DatabaseFiles:
                 f"{str(self.path)!r} is not a regular file: remove it, or use another folder"
             )
         if self.path.exists():
-            if not self.path.stat().st_size:
+            if self.path.stat().st_size <= 1:  # one byte is empty, too (os_unix.c of SQLite)
                 self._check_not_emptied(self._had_tables())
             return False
         self._remove_unlinked()  # of a process that was killed here
@@ -413,6 +413,11 @@ class DatabaseFiles:
         """Raise `DamagedError` unless a new connection finds the file sound."""
         with suppress(sqlite3.Error, UnicodeDecodeError), closing(self.connect("ro")) as db:
             if db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
+                if isinstance(exc, struct.error | OverflowError):  # the next number has no room
+                    raise CorruptJournalError(
+                        f"{str(self.path)!r} has a row with a number that no place has: restore it "
+                        f"from a backup"
+                    ) from None
                 return
         raise self._damaged(type(exc).__name__) from exc
 

@@ -31,6 +31,12 @@ _LINES = """
 SELECT number, at, line FROM entries WHERE place = ? AND number > ? ORDER BY number LIMIT ?
 """
 
+_ORPHANS = """
+SELECT 1 FROM entries e WHERE NOT EXISTS (SELECT 1 FROM places p WHERE p.place = e.place) LIMIT 1
+"""
+
+_ROW_MISSING = "The row of a place is missing or damaged: restore the place from a backup"
+
 _MAKE = """
 INSERT INTO places (place, scope, subject, names, owner, made, last, bytes, recorded_at, store)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -129,9 +135,7 @@ class SqliteSession:
         for place, extent in known.items():
             rows = execute(_FIND, (place,)).fetchall()
             if not rows and execute(_HAS_LINES, (place,)).fetchone():
-                raise CorruptJournalError(
-                    "The row of a place is missing or damaged: restore the place from a backup"
-                )
+                raise CorruptJournalError(_ROW_MISSING)
             for row in rows:
                 after = extent.last if row[1:3] == extent[:2] else 0
                 lines: list[Row] = []
@@ -198,7 +202,13 @@ class SqliteSession:
     def void_marks(self, places: Sequence[bytes], marks: Sequence[int]) -> None:
         """See `Session.void_marks`."""
 
+    def check_rows(self) -> None:
+        """Raise `CorruptJournalError` if there are lines whose place has no row."""
+        if self.connection.execute(_ORPHANS).fetchone():
+            raise CorruptJournalError(_ROW_MISSING)
+
     def check_integrity(self) -> None:
+        self.check_rows()
         found = self.connection.execute("PRAGMA integrity_check(1)").fetchone()
         if found != ("ok",):
             # It reports a read that the disk refused in the same words, so it is asked again.
@@ -219,7 +229,11 @@ def _translated(query: str) -> str:
     """Return a statement of the core as SQLite parses it."""
     for name in (" FOR UPDATE SKIP LOCKED", " FOR UPDATE", " FOR SHARE", "factmem."):
         query = query.replace(name, "")
-    return query.replace("%s", "?").strip()
+    return _OF_STORE.sub("%s IS NOT NULL AND", query).replace("%s", "?").strip()
+
+
+_OF_STORE = re.compile(r"(?<!s\.)\b(?:[ep]\.)?store = %s AND")
+"""All rows are of the one store: one with another number is an error, and not left out."""
 
 
 VERSION = 1

@@ -99,6 +99,7 @@ else
 	$(python) -m tests.storms.erasures --removals $(REMOVALS) --seed $(SEED)
 	$(python) -m tests.storms.erasures --removals $(REMOVALS) --seed $(SEED) --encrypted
 	$(python) -m tests.storms.tampering --cases $(CASES)
+	$(python) -m tests.storms.hostile --cases $(CASES)
 	$(python) -m tests.scaling
 	$(python) -m tests.storms.many_processes
 endif

@@ -295,7 +295,8 @@ class PlaceReader:
             if owner != last:
                 sealer = plain or sealing.sealer(key, data_key)
                 found.append(owner_of(sealer.open_names(names)))
-                if self.key(found[-1]) != owner:  # it would take the place of its owner in a list
+                # Else the owner would be missing in the list.
+                if sealing.key("place", found[-1]) != owner:
                     raise self.damaged("The row of a place has keys of other names")
                 last = owner
         return found

@@ -62,6 +62,8 @@ def message_of(exc: Exception) -> str:
         )
     if isinstance(exc, FactmemError | ValueError | CommandError):
         return str(exc)
+    if isinstance(exc, FileNotFoundError) and not exc.filename:  # of `os.getcwd`
+        return "The current folder was removed: change into another one, or pass absolute paths"
     if isinstance(exc, OSError):
         return f"{exc.strerror or type(exc).__name__}: {exc.filename}" if exc.filename else str(exc)
     return f"{type(exc).__name__}: {exc}"

@@ -324,7 +324,7 @@ PlaceOptions = Annotated[
 async def export(
     store: Store,
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A file is replaced; a pipe is written to.")
+        str, typer.Argument(metavar="FILE", help="A file is replaced; - is standard output.")
     ],
     place: PlaceOptions = None,
     with_history: Annotated[bool, typer.Option("--history/--no-history")] = True,
@@ -355,7 +355,8 @@ async def export(
 @command()
 def import_(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A file or pipe, or a folder of Koog or of chats.")
+        str,
+        typer.Argument(metavar="FILE", help="A file or pipe, -, or a folder of Koog or of chats."),
     ],
     file_format: Annotated[
         Format | None, typer.Option("--format", help="By default detected from the file.")

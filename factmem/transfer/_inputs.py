@@ -35,11 +35,15 @@ _NEAR_END = 16
 
 @contextmanager
 def opened(source: InputFile) -> Generator[IO[bytes]]:
-    """Yield a seekable file; what can be read only once, such as a pipe, is copied first."""
+    """Yield a seekable file; what can be read only once, such as a pipe, is copied first.
+
+    "-" is standard input.
+    """
     if not isinstance(source, str | PathLike):
         yield from _seekable(source, is_file=source.seekable())
         return
-    with open(source, "rb") as file:
+    is_standard = source == "-"
+    with open(0 if is_standard else source, "rb", closefd=not is_standard) as file:
         yield from _seekable(file, is_file=stat.S_ISREG(fstat(file.fileno()).st_mode))
 
 

@@ -27,7 +27,9 @@ def is_special(path: str) -> bool:
 
 
 def _descriptor(path: str) -> int | None:
-    """Return the open file of this process that a path such as /dev/stdout names."""
+    """Return the open file of this process that a path such as /dev/stdout, or -, names."""
+    if path == "-":
+        return 1
     folders = {os.path.realpath(each) for each in ("/dev/fd", _OPEN_FILES)}
     for _ in range(_MOST_LINKS):
         folder, name = os.path.split(path)
@@ -53,7 +55,7 @@ class Output:
     """A file to write: at its path the whole content appears when it is published, or nothing.
 
     A link is followed, and the file that it names is replaced. A pipe, a device or a file that this
-    process has open is written to. A new file is unnamed, or has a hidden name, until then. An
+    process has open is written to, such as standard output, which is "-". A new file is unnamed, or has a hidden name, until then. An
     unnamed file leaves nothing behind when the process is killed. Where the system does not support
     these, it is locked while it is written, so that the next one can tell it from a leftover.
     """

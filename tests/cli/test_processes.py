@@ -20,8 +20,13 @@ ALICE = "product/my-app/user/alice"
 FACTMEM = [sys.executable, "-m", "factmem"]
 
 
-def _call(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*FACTMEM, *arguments], capture_output=True, text=True, check=False)
+def _call(
+    *arguments: str, given: str | None = None, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    command = [*FACTMEM, *arguments]
+    if folder is not None:  # which is gone when the command begins
+        command = ["sh", "-c", 'cd "$0" && rmdir "$0" && exec "$@"', str(folder), *command]
+    return subprocess.run(command, capture_output=True, text=True, check=False, input=given)
 
 
 def _fill(folder: Path, count: int) -> None:
@@ -46,6 +51,31 @@ def test_a_process_saves_and_shows(tmp_path: Path) -> None:
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr.startswith("factmem: ")
     assert wrong.stderr.count("\n") == 1
+
+
+@pytest.mark.storm
+def test_standard_input_and_output_have_a_name(tmp_path: Path) -> None:
+    """`export - | import -` copies a store; what the command says is on stderr."""
+    _fill(tmp_path / "memory", 3)
+    exported = _call("--store", str(tmp_path / "memory"), "export", "-")
+    assert (exported.returncode, exported.stderr) == (0, "Wrote 1 place, 3 entries to -\n")
+    read = _call("--store", str(tmp_path / "copy"), "import", "-", given=exported.stdout)
+    assert read.stdout == "Read 3 entries, 3 of them new\n"
+    assert not Path("-").exists()
+
+
+@pytest.mark.storm
+def test_a_current_folder_that_is_gone_is_named(tmp_path: Path) -> None:
+    """A relative path of it cannot be written, and an absolute one can."""
+    store = ("--store", str(tmp_path / "memory"))
+    _fill(tmp_path / "memory", 1)
+    for path, is_possible in (("relative", False), (str(tmp_path / "absolute"), True)):
+        (tmp_path / "gone").mkdir()
+        done = _call(*store, "export", path, folder=tmp_path / "gone")
+        assert (done.returncode == 0, "current folder was removed" in done.stderr) == (
+            is_possible,
+            not is_possible,
+        )
 
 
 @pytest.mark.storm

@@ -87,6 +87,7 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
         return facts
 
     def get_toolset(self) -> FunctionToolset[AgentDepsT] | None:
+        """Return the memory's tools; None if there are none."""
         return self._toolset if self._toolset.tools else None
 
     async def before_model_request(

@@ -89,6 +89,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         return _listed(command.path, path, texts)
 
     async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
+        """Write a new file."""
         path, taken = _path(command.path), f"File {command.path} already exists"
         if path == "/":
             raise ToolError(taken)
@@ -130,6 +131,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         return f"The file {command.path} has been edited."
 
     async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
+        """Delete a file, or a folder with its contents."""
         path = _path(command.path)
         if path == "/":
             raise ToolError("Cannot delete the /memories directory itself")
@@ -152,6 +154,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         return f"Successfully renamed {command.old_path} to {command.new_path}"
 
     async def clear_all_memory(self) -> str:
+        """Delete all files."""
         if await self._result(self._documents.texts()):
             for path in {f"/{each.split('/')[1]}" for each in await self._documents.texts()}:
                 await self._result(self._documents.remove(path))
@@ -203,9 +206,11 @@ class MemoryToolSync(BetaBuiltinFunctionTool):
         self._tool = tool
 
     def to_dict(self) -> BetaToolUnionParam:
+        """Return the declaration of the tool."""
         return self._tool.to_dict()
 
     def call(self, input: object) -> BetaFunctionToolResultType:  # noqa: A002 - the SDK's name
+        """Run a command of the model."""
         return SHARED_PORTAL.call(self._tool.call, input)
 
 

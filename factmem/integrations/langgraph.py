@@ -186,9 +186,11 @@ class FactmemStore(BaseStore):
         return _SUBJECT.of(*namespace)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations from sync code; see `BaseStore.batch`."""
         return SHARED_PORTAL.call(self._run, list(ops))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations; see `BaseStore.abatch`."""
         return await self._run(ops)
 
     async def _run(self, ops: Iterable[Op]) -> list[Result]:

@@ -23,8 +23,8 @@ _PART_MARKS = frozenset("+#")
 """Marks that are part of a keyword: "c++" is not "c"."""
 _PATH_MARKS = frozenset("/\\")
 """Marks of paths: a keyword must not look like one."""
-_ARTICLES = frozenset(("a", "an", "my", "the"))
-"""Words that do not change the meaning of a keyword. Others do: a current city is no home city."""
+_ARTICLES = frozenset(("a", "an", "my", "the", "s"))
+"""Words, and the rest of "plan(s)", that do not change the meaning of a keyword. Others do: a current city is no home city."""
 _CONFUSABLE = ("LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "CHEROKEE", "COPTIC")
 """Alphabets that share the shapes of letters."""
 

@@ -39,10 +39,11 @@ _LETTER = re.compile(
 else it is its writer's own."""
 _INTRODUCED = re.compile(
     r"(?:^|(?<=[\n.!?。:：]))(?P<head>[^\n.!?。:：]{2,200})[:：]"  # noqa: RUF001
-    r"(?:[ \t]*\n(?P<rest>.+)|(?P<line>[^\n]+))",
+    r"(?:[ \t]*\n(?!\s*[>\"«「])(?P<rest>.+)|(?P<line>[^\n]+))",
     re.DOTALL,
 )
-"""The text behind a colon: the line, or all that follows if the line ends there."""
+"""The text behind a colon: the line, or all that follows if the line ends there and no marks show
+where the text ends."""
 _TITLE_WORDS = 3
 """Quotation marks around so few words can enclose a name or a title."""
 _TITLE_LETTERS = 12

@@ -367,6 +367,7 @@ class Transcript:
         numbers = [each.number for each in self.messages if each.kind is SourceKind.USER]
         texts = {number: self.text(number).plain for number in numbers}
         found = {number: _labels_in(text) for number, text in texts.items()}
+        _add_openings(texts, found)
         keys = {label.key for labels in found.values() for label in labels if label.is_name}
         holders = sum(any(label.is_name for label in labels) for labels in found.values())
         known = {_name_key(each.name) for each in self.messages if each.name} | self.own_names
@@ -638,6 +639,20 @@ def _labels_in(plain: str) -> list[Label]:
         for each in found
         if each.is_name
     ]
+
+
+def _add_openings(texts: Mapping[int, str], found: dict[int, list[Label]]) -> None:
+    """Add the labels of a bot that begins each of several messages with a name, in any letters."""
+    heads = {number: _LABEL.match(text) for number, text in texts.items()}
+    names = {
+        number: next(filter(None, head.groups()), "") for number, head in heads.items() if head
+    }
+    keys = {_name_key(name) for name in names.values() if len(name.split()) <= _MOST_NAMES}
+    if len(keys) < 2 or len(names) < len(heads):
+        return
+    for number, name in names.items():
+        if not found[number] or found[number][0].start:
+            found[number].insert(0, Label(_name_key(name), 0, None))
 
 
 _TIME = r"[ \t,]*[\[(]?\d{1,2}[:.]\d\d[\d:., APMapm]*[\])]?"

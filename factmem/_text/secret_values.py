@@ -51,7 +51,7 @@ _NAMES = rf"{_WORDS}|{_KOREAN}|{_UNSPACED}"
 """What people call a secret when they state one. The name is a whole word: pineapples,
 Pinterest, passwordless logins and password-managers are none."""
 _STATED = re.compile(
-    rf"(?<![^\W_])(?:{_NAMES})\s*+"
+    rf"(?:(?<![^\W_])(?:{_NAMES})|{_UNSPACED})\s*+"
     r"(?:(?:for|to|of|von|vom|für|del?|du)\s+(?:\S+\s+){1,4}?(?=is |was |:|ist |lautet |es |est |é |è ))?"
     r"(?:are )?(is |was |ist |lautet |es |(?:c')?est |é |è |to |→|=|:|は|是|คือ)?\s*+[\"']?(\S{3,200})([^\n]{0,9})",
     re.IGNORECASE,
@@ -59,16 +59,16 @@ _STATED = re.compile(
 _NAMED = re.compile(rf"(?:(?<![^\W_])(?:{_NAMES})|{_UNSPACED})([^\n]{{0,100}})", re.IGNORECASE)
 """The name of a secret, and what follows it: a word there is one only if it looks like a code."""
 _CODE = re.compile(
-    r"(?<![^\W_])(?:codes?|c[oó]digos?|codic[ei]|combina(?:tion|ci[oó]n|ção)|combinazione|kod(?:u|e|ed|en)?|код\w{0,2}|unlock"
+    r"(?<![^\W_])(?:codes?|c[oó]digos?|codic[ei]|claves?|[ck]ombina(?:tion|ci[oó]n|ção|zione)|kod(?:u|e|ed|en)?|код\w{0,2}|unlock"
     r"|cvv|cvc|mã|รหัส)(?![^\W_])|번호|[门門]禁码|コード|番号|รหัส|(?<=[门門柜箱])码",
     re.IGNORECASE,
 )
 _LOCKED = re.compile(
-    r"(?<![^\W_])(?:doors?|gate|safe|al(?:l)?arm\w?|lock(?:er)?|padlock|phone|garage|building|card|tor|tresor|handy"
-    r"|[^\W_]{0,20}(?:türe?|schloss|karte|deur)|puerta|portal|caja fuerte|candado|tarjeta|porte|portail|immeuble|coffre|cadenas|carte"
-    r"|porta|portone|cancello|cassaforte|bancomat|carta|portão|cofre|cartão|poort|kluis|slot|домофон\w?|сейф\w?|двер\w{1,2}"
+    r"(?<![^\W_])(?:doors?|gate|safe|al(?:l)?arm\w?|lock(?:er)?|padlock|phone|garage|building|card|office|luggage|suitcase|koffer|büro|tor|tresor|handy"
+    r"|[^\W_]{0,20}(?:türe?|schloss|karte|deur)|puerta|portal|caja fuerte|candado|tarjeta|porte|portail|immeuble|coffre|cadenas|valise|bureau|carte|maleta|mala|oficina"
+    r"|porta|portone|cancello|cassaforte|bancomat|valigia|ufficio|carta|portão|cofre|cartão|poort|kluis|slot|домофон\w?|сейф\w?|зам(?:ок|к\w)|чемодан\w?|офис\w?|двер\w{1,2}"
     r"|подъезд\w?|карт\w|domofon\w?|bram[ay]|drzwi|sejf\w?|kap\u0131|kasa|cửa|két)(?![^\W_])"
-    r"|현관|도어락|금고|사물함|玄関|ドア|金庫|ロッカー|[门門]|保险箱|储物柜|ประตู|ตู้เซฟ",
+    r"|현관|도어락|금고|사물함|玄関|ドア|金庫|ロッカー|スーツケース|[门門]|保险箱|储物柜|ประตู|ตู้เซฟ",
     re.IGNORECASE,
 )
 """A number is a secret beside words of both kinds: a postal code opens nothing."""
@@ -157,7 +157,7 @@ def _stated(text: str) -> list[str]:
 def _opens(word: str) -> bool:
     """Whether a word of three or more letters and digits has a digit, and is no year."""
     bare = "".join(filter(str.isalnum, word))
-    is_year = bare.isdecimal() and len(bare) == 4 and 1900 <= int(bare) <= 2100
+    is_year = bare.isdecimal() and len(bare) == 4 and 1900 <= int(bare) <= 2040
     return len(bare) > 2 and any(map(str.isdecimal, bare)) and not is_year
 
 
@@ -165,7 +165,7 @@ def _is_strong_code(word: str) -> bool:
     """Whether a word mixes letters with digits or marks, or is a PIN; no year and no ordinal."""
     word = word.strip("#*").replace("-", "") if not any(map(str.isalpha, word)) else word
     if word.isdecimal():
-        return 4 <= len(word) <= 8 and not 1900 <= int(word[:4]) <= 2100
+        return 4 <= len(word) <= 8 and not 1900 <= int(word[:4]) <= 2040
     has_letter, has_digit = (any(map(kind, word)) for kind in (str.isalpha, str.isdigit))
     return len(word) > 5 and has_letter and (has_digit or bool(_MARKS & set(word.rstrip("!?"))))
 

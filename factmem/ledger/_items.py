@@ -75,7 +75,7 @@ class Retractions:
 
     def add(self, retracted: RetractedValue, at: str) -> None:
         said, fact_id = retracted.get("floor", NEVER)
-        self.floor = max(self.floor, (said, fact_id))
+        self.floor = max(self.floor, (min(said, at), fact_id))
         if (digest := retracted.get("digest")) is not None:
             self.end(digest, last_ended(retracted, at))
             if "confirmed" in retracted:

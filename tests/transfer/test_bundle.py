@@ -468,6 +468,19 @@ class TestForgery:
 
         assert await store.places() == []
 
+    async def test_an_ending_does_not_end_what_is_said_later(self) -> None:
+        """A retraction names the time of the ended value; one of the future would end all saves."""
+        floor = ["9999-12-31T23:59:59.999999Z", "z"]
+        ended = {"keyword": "ide-theme", "timestamp": ENTRY["at"], "floor": floor}
+        lines = [HEADER, PLACE, orjson.dumps({"at": ENTRY["at"], "retract": [ended]}) + b"\n"]
+        store = InMemoryProvider()
+        await store.save(SingleFact(THEME, "light", timestamp=START), ALICE, PRODUCT)
+        await import_facts(io.BytesIO(sealed(lines)), store)
+
+        await store.save(SingleFact(THEME, "dim"), ALICE, PRODUCT)
+
+        assert [fact.value for fact in await store.load(THEME, ALICE, PRODUCT)] == ["dim"]
+
     async def test_the_clock_of_another_computer_may_be_a_little_fast(self) -> None:
         at = stamp(datetime.now(UTC) + timedelta(minutes=8))
         lines = [HEADER, PLACE, orjson.dumps({**ENTRY, "at": at}) + b"\n"]

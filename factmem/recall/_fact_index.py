@@ -14,15 +14,7 @@ from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity, Place
 from factmem.models.recall_filter import RecallFilter, marks_of
-from factmem.recall._bm25 import (
-    Around,
-    DenseScores,
-    Everywhere,
-    Fields,
-    QueryWords,
-    TermIndex,
-    WordScores,
-)
+from factmem.recall._bm25 import DenseScores, Everywhere, QueryWords, TermIndex, WordScores
 from factmem.recall._documents import (
     FIELD_WEIGHTS,
     RECURRING_FIELDS,
@@ -238,12 +230,9 @@ class FactIndex:
         for slot in slots[:most]:
             placed = self._placed[slot]
             if placed is not None:
-                self._terms.put(slot, *self._document(placed))
+                fields = words_of(placed.fact, placed.place.subject.entity)
+                self._terms.put(slot, fields, said_around(placed.fact.source, self._at))
         self._stale = set(slots[most:])  # not the same set, which stays as large as it ever was
-
-    def _document(self, placed: PlacedFact[AnyFact]) -> tuple[Fields, Around]:
-        fields = words_of(placed.fact, placed.place.subject.entity)
-        return fields, said_around(placed.fact.source, self._at)
 
     def _at(self, conversation: str, message: int) -> Iterator[AnyFact]:
         """Yield the facts of a message."""
@@ -358,9 +347,7 @@ class FactIndex:
         if entity is not None:
             number = self._entities[entity]
             np = numpy_or_none()
-            two = (
-                2 if np is None else np.uint8(2)
-            )  # with a wider number numpy takes three times as long
+            two = 2 if np is None else np.uint8(2)  # a wider one takes three times as long
             # 1 for the named entity, 2 for others, 0 without one
             named = self._where(self._entity_of, lambda of: (of >= 0) * two - (of == number))
         spans = [*asked_spans(question, now), *self.periods_of(clause_of_time(question))]

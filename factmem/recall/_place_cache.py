@@ -278,7 +278,6 @@ class IndexCache:
         return list(known.values())
 
     def _place(self, identity: Identity, has_meaning: bool) -> "PlaceCache":
-
         cache = self._places.get(identity)
         if cache is None:
             cache = self._places[identity] = PlaceCache(identity, has_meaning=has_meaning)

@@ -169,12 +169,8 @@ def _analyzer() -> TermIndex:
     return TermIndex(weights=FIELD_WEIGHTS, recurring=RECURRING_FIELDS)
 
 
-def _nothing_said(*_: object) -> tuple[()]:
-    return ()
-
-
 def _described(fact: AnyFact, entity: str | None) -> SearchDocument:
-    around = said_around(fact.source, _nothing_said)
+    around = said_around(fact.source, lambda _, __: ())
     own, beside = document = _analyzer().document(words_of(fact, entity), around)
     digest = text_digest(meaning_of(fact, entity))
     return SearchDocument([*own, *beside], document.length, digest)

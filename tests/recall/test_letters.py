@@ -72,6 +72,22 @@ async def test_other_spellings_are_found(memory: AgentMemory, question: str, rig
     await memory.aclose()
 
 
+async def test_equal_words_say_little_in_a_language_without_known_function_words() -> None:
+    """In Finnish "missä" and "hän" must not outweigh other forms of a noun and a verb."""
+    others = [
+        f"{('Missä kerros on', 'Missä hän on')[n % 2]} {'aeiou'[n % 5] * 4}{n}" for n in range(300)
+    ]
+    texts = ["Asumme kolmannessa kerroksessa ilman hissiä", *others]
+    store = InMemoryProvider()
+    facts = [MultipleFacts(SAID, [text], id=str(n)) for n, text in enumerate(texts)]
+    await store.save_many(facts, USER, APP)
+    memory = AgentMemory(store, scopes=MemoryScopesProfile(agent="app"), subjects=[USER])
+
+    found = await memory.recall("Missä kerroksissa hän asuu?", limit=1)
+
+    assert [match.fact.id for match in found] == ["0"]
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [

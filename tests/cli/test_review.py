@@ -293,6 +293,19 @@ async def test_an_administrator_issues_links(tmp_path: Path) -> None:
             assert (await client.get("/")).status_code == 401
 
 
+async def test_who_sees_one_user_lets_nobody_see_another(tmp_path: Path) -> None:
+    """A link of an administrator of one user is for that user, too."""
+    async with _site(tmp_path) as site, site.visit(place=ALICE) as client:
+        fields = {"name": "tom", "role": "administrator", "hours": "2"}
+        other = await _send(client, "/links", "/links", {}, **fields, place=BOB)
+        assert other.status_code == 404
+        page = await _send(client, "/links", "/links", {}, **fields, place="")
+        [link] = re.findall(r'value="(http://127.0.0.1:8765/enter[^"]+)"', page.text)
+        visitor = Tokens(DOOR.secret, DOOR.address).visitor(link.partition("token=")[2])
+        assert visitor is not None
+        assert visitor.place == ALICE
+
+
 async def test_accept_correct_reject_restore_and_undo(tmp_path: Path) -> None:
     """Each is a confirmed change in the name of the visitor, with a reason, and can be undone."""
     async with _site(tmp_path) as site:
@@ -580,6 +593,7 @@ async def test_wrong_addresses(tmp_path: Path) -> None:
                 ("/user/product/desk/user/carol", 404),
                 ("/user/alice", 400),
                 (f"/fact/none/0/{ALICE}", 404),
+                (f"/fact/none/{'9' * 5000}/{ALICE}", 404),
                 ("/compare", 404),
                 (f"/compare?place={ALICE}&then=soon", 400),
                 ("/?page=99999999999", 200),

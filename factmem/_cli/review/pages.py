@@ -173,7 +173,7 @@ class Pages:
             read("/leave", self._leave, "POST"),
             read("/users", self._users),
             read("/user/{place:path}", self._user),
-            read("/fact/{id}/{position:int}/{place:path}", self._fact),
+            read("/fact/{id}/{position}/{place:path}", self._fact),
             read("/search", self._search),
             read("/compare", self._compare),
             read("/timeline", self._timeline),
@@ -283,7 +283,7 @@ class Pages:
         if not name or not hours.isdecimal() or not 1 <= int(hours) <= 720:
             raise CommandError("A link needs a name, and 1 to 720 hours")
         place = form["place"].strip()
-        only = place_name(parse_place(place)) if place else None
+        only = place_name(self._place(request, place)) if place else request.state.visitor.place
         expires = datetime.now().astimezone().timestamp() + int(hours) * 3600
         token = self._tokens.issued(Visitor(name, Role(form["role"]), expires, only))
         link = f"{self._address}/enter?token={token}"
@@ -323,12 +323,12 @@ class Pages:
     async def _fact(self, request: Request) -> Response:
         place = self._place(request, request.path_params["place"])
         reading = await self._desk.reading(place)
-        fact_id, position = request.path_params["id"], request.path_params["position"]
+        fact_id, position = request.path_params["id"], _count(request.path_params["position"])
         row, is_current = reading.row(fact_id, position), True
         if row is None:
             changed = reversed(reading.changes)
             saved = [f for c in changed for f in c.facts if f.id == fact_id and f.values]
-            if not saved:
+            if not saved or position < 0:
                 raise CommandError("There is no such fact, or it was purged", ExitCode.NOTHING)
             row, is_current = Row(place, saved[0], min(position, len(saved[0].values) - 1)), False
         keyword = row.fact.concept.keyword
@@ -390,7 +390,7 @@ class Pages:
         """Decide about a value in the name of the visitor, and go back with the change's id."""
         form: Form = request.state.form
         reading = await self._desk.reading(self._place(request, form["place"]))
-        position = int(form["position"]) if form["position"].isdecimal() else -1
+        position = _count(form["position"])
         former = reading.former(form["keyword"]) if what == "restore" else ()
         for row in former if what == "restore" else [reading.row(form["id"], position)]:
             if row is not None and digest(row.value) == form["was"]:
@@ -480,8 +480,12 @@ def _paged(request: Request, items: Sequence[T], size: int) -> tuple[Sequence[T]
 
 
 def _number(request: Request) -> int:
-    number = request.query_params.get("page", "1")
-    return max(int(number), 1) if number.isdecimal() and len(number) < 10 else 1
+    return max(_count(request.query_params.get("page", "1")), 1)
+
+
+def _count(digits: str) -> int:
+    """Return a number; -1 for any other text, and for a number that nothing has."""
+    return int(digits) if digits.isdecimal() and len(digits) < 10 else -1
 
 
 def _time(seconds: float) -> str:

@@ -385,7 +385,8 @@ class AgentMemory:
                 their facts. False only stores them.
             learn_after: How long the chat rests before it is due, or ten times as long if it never
                 rests; 30 seconds by default.
-            keep: How long messages are kept. None keeps them until they are removed or erased.
+            keep: How long messages are kept, see `Conversation`. None keeps them until they are
+                removed or erased.
 
         Raises:
             UnboundSubjectError: The subject is per entity and has no entity.

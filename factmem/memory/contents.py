@@ -15,7 +15,7 @@ from factmem.errors import ChangedError, InputValueError, MemoryAccessError
 from factmem.events import MemoryOperation
 from factmem.ledger._items import Condition, name_of
 from factmem.ledger._presentation import facts_of, last_said
-from factmem.ledger.entries import Entry, stored
+from factmem.ledger.entries import Entry, exported, stored
 from factmem.ledger.history import History, HistoryAction, HistoryEntry
 from factmem.ledger.ledger import Ledger
 from factmem.ledger.resolution import PlacedFact, is_version
@@ -107,7 +107,7 @@ async def move_place(store: FactStore, source: Place, target: Place) -> MoveRepo
 def _without(copied: Sequence[Entry], entries: Sequence[Entry]) -> Sequence[Entry | None]:
     """Return a ledger without its copied entries; unchanged if these were rewritten meanwhile."""
     count = len(copied)
-    if list(entries[:count]) != list(copied):
+    if exported([each.copy() for each in entries[:count]]) != list(copied):
         return entries
     return [*[None] * count, *entries[count:]]
 

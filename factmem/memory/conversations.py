@@ -200,7 +200,8 @@ class Conversation:
         parts: The memory of the user.
         name: The application's name for the chat.
         learn_after: How long the chat rests before facts are learnt from it; None never learns.
-        keep: How long messages are kept; None keeps them until they are removed.
+        keep: How long messages are kept. Older ones are hidden from this object and, at every 64th
+            message that it appends, removed. None keeps them until they are removed.
     """
 
     def __init__(
@@ -325,12 +326,16 @@ class Conversation:
                 return found
             page *= 4
 
-    async def remove(self, *ids: str) -> RemovedTurns:
-        """Remove messages physically, by their ids.
+    async def remove(self, *ids: str, older_than: timedelta | None = None) -> RemovedTurns:
+        """Remove messages physically: those with the ids, or those that are `older_than` a time.
 
         The result names the facts that rest on them.
         """
-        return await self._removed(ids=ids)
+        if older_than is None:
+            return await self._removed(ids=ids)
+        if ids:
+            raise InputValueError("Pass ids of messages or older_than, not both")
+        return await self._removed(before=self._clock() - checked_span(older_than, "older_than"))
 
     async def clear(self) -> RemovedTurns:
         """Remove all messages of the chat physically; see `remove`."""

@@ -44,9 +44,9 @@ class ConversationSync(Wraps[Conversation]):
             self._wrapped.messages, last=last, before=before, max_tokens=max_tokens
         )
 
-    def remove(self, *ids: str) -> RemovedTurns:
-        """Remove messages physically, by their ids."""
-        return self._portal.call(self._wrapped.remove, *ids)
+    def remove(self, *ids: str, older_than: timedelta | None = None) -> RemovedTurns:
+        """Remove messages physically: those with the ids, or those that are `older_than` a time."""
+        return self._portal.call(self._wrapped.remove, *ids, older_than=older_than)
 
     def clear(self) -> RemovedTurns:
         """Remove all messages of the chat physically; see `remove`."""

@@ -348,6 +348,21 @@ async def test_old_messages_go(store: FactStore, clock: SettableClock) -> None:
     ]
 
 
+async def test_a_chat_that_rests_is_trimmed(store: FactStore, clock: SettableClock) -> None:
+    """Nobody finds what was removed by its age: neither another handle nor a recall."""
+    alice = memory_on(store, clock).of("alice")
+    chat = alice.conversation("chat", learn=False)
+    await chat.append(SAID)
+    clock.advance(timedelta(days=8))
+    await chat.append(ANSWER)
+
+    assert (await chat.remove(older_than=timedelta(days=7))).count == 1
+
+    assert await alice.conversation("chat").messages() == [ANSWER]
+    with pytest.raises(ValueError, match="not both"):
+        await chat.remove("a", older_than=timedelta(days=7))
+
+
 async def test_views_restrict_chats(store: FactStore, clock: SettableClock) -> None:
     """A view of another user finds nothing; a read-only one does not write."""
     events: list[MemoryEvent] = []

@@ -49,6 +49,19 @@ async def fill(store: FactStore) -> None:
     await store.forget(GUEST.subject, AGENT, concept=LANGUAGES, value="ko")
 
 
+async def test_a_moved_place_moves_again(store: FactStore) -> None:
+    """What was moved or imported knows when it was received, which is no part of a copy."""
+    await fill(store)
+    between = Place(AGENT, USER.of("guest-2"))
+    await move_place(store, GUEST, between)
+
+    with anyio.fail_after(60):
+        await move_place(store, between, ACCOUNT)
+
+    assert await store.entries(between.subject, AGENT) == []
+    assert [fact.value for fact in await store.load(THEME, ALICE, AGENT)] == ["shade 5"]
+
+
 @pytest.mark.parametrize("step", range(1, 6))
 async def test_repeating_an_interrupted_move_completes_it(store: FactStore, step: int) -> None:
     """It is interrupted at each call; nothing is lost or doubled."""

@@ -199,7 +199,9 @@ async def look_elsewhere(parts: MemoryParts) -> None:
     It then looks empty by a wrong product or subject; a new user is no such case.
     """
     settings, selection = parts.settings, parts.selection
-    if settings.is_looked or not is_complete(store := as_store(settings.provider)):
+    if settings.is_looked or not selection.subjects:
+        return
+    if not is_complete(store := as_store(settings.provider)):
         return
     settings.is_looked, scopes = True, selection.profile.scopes()
     with suppress(StorageError):

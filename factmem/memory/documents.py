@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from errno import EEXIST, ENOENT, ENOTDIR
 
 from factmem._arguments import expect, expect_function
 from factmem.errors import InputValueError
@@ -86,7 +87,7 @@ class MemoryDocuments:
         """
         found = await self._store.load(_concept(path), self._place.subject, self._place.scope)
         if not found:
-            raise FileNotFoundError(path)
+            raise FileNotFoundError(ENOENT, "There is no such document", path)
         return found[0].value
 
     async def history(self, path: str) -> list[HistoryEntry]:
@@ -158,7 +159,7 @@ class MemoryDocuments:
         def change(ledger: Ledger, now: str) -> Entry:
             paths = _paths(ledger, source, now)
             if _is_below(target, source):
-                raise FileExistsError(new)
+                raise FileExistsError(EEXIST, "A folder cannot be moved into itself", new)
             _check_free(ledger, target, now)
             moved = [
                 _fact(target + each[len(source) :], _text(ledger, each, now)) for each in paths
@@ -210,7 +211,7 @@ def _is_below(path: str, folder: str) -> bool:
 def _paths(ledger: Ledger, path: str, now: str) -> list[str]:
     found = sorted(each for each in _all_paths(ledger, now) if _is_below(each, path))
     if not found:
-        raise FileNotFoundError(path)
+        raise FileNotFoundError(ENOENT, "There is no such document", path)
     return found
 
 
@@ -221,15 +222,15 @@ def _all_paths(ledger: Ledger, now: str) -> set[str]:
 def _check_free(ledger: Ledger, path: str, now: str, *, may_exist: bool = False) -> None:
     for each in _all_paths(ledger, now):
         if _is_below(each, path) and not (may_exist and each == path):
-            raise FileExistsError(path)
+            raise FileExistsError(EEXIST, "The path is taken", path)
         if each != path and _is_below(path, each):
-            raise NotADirectoryError(each)
+            raise NotADirectoryError(ENOTDIR, "This is a document, not a folder", each)
 
 
 def _text(ledger: Ledger, path: str, now: str) -> str:
     for item in ledger.items(path, now).values():
         return str(item.value)
-    raise FileNotFoundError(path)
+    raise FileNotFoundError(ENOENT, "There is no such document", path)
 
 
 def _name(ledger: Ledger, path: str, now: str) -> ForgottenItem:

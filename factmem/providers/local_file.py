@@ -175,9 +175,11 @@ class LocalFileMemoryProvider(SqlStore):
         """
         self._check_open()
         receipts, source = list(erased), _folder_of(backup)
+        work, database = self._places.work, self._files
+        if not await work((source / "facts.db").exists):  # an anchor would be of another store
+            raise ValueError(f"There is no backup in {str(source)!r}")
         async with LocalFileMemoryProvider(source, storage=self._chosen) as given:
             await given.verify(anchor)
-        work, database = self._places.work, self._files
         restoration = await work(lambda: Restoration(source, database))
         try:
             count = await work(restoration.fill)

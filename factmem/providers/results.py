@@ -580,6 +580,7 @@ def _order(identity: Identity) -> tuple[str, str, str, str]:
 _SAVE = "await store.save(SingleFact(CONCEPT, value), subject, scope)"
 
 NAMES = {
+    "backup restore": "pg_dump for a database, export_facts(store, path) for others",
     "add put set insert write": f"{_SAVE}, or AgentMemory(store, ...).save(CONCEPT, value)",
     "get read value fetch": "await store.load(CONCEPT, subject, scope), or memory.value(CONCEPT)",
     "get_all all list items": "await store.load_all(subject, scope)",

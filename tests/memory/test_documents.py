@@ -114,7 +114,7 @@ async def test_a_file_and_a_folder_cannot_share_a_path(notes: MemoryDocuments) -
         notes.rename("/c", "/d"),
         notes.edit("/c", str.upper),
     ):
-        with pytest.raises(FileNotFoundError):
+        with pytest.raises(FileNotFoundError, match="no such document"):
             await missing
 
     assert await notes.texts() == before

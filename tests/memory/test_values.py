@@ -127,6 +127,15 @@ async def test_another_subject_is_another_place(caplog: pytest.LogCaptureFixture
     assert "has some of user in product/app" in caplog.text
 
 
+async def test_a_memory_without_subjects_looks_nowhere_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = InMemoryProvider()
+    await memory_on(store).save(CITY, "Busan")
+    assert list(await AgentMemory(store, subjects=[]).current()) == []
+    assert not caplog.records
+
+
 async def test_documents_are_no_facts_elsewhere(caplog: pytest.LogCaptureFixture) -> None:
     """A memory that has only notes is not in the wrong place."""
     memory = memory_on(InMemoryProvider())

@@ -186,6 +186,7 @@ async def test_what_cannot_be_restored_changes_nothing(
     is_encrypted = isinstance(storage, EncryptedStorage)
     wrong = [
         (tmp_path / "nothing", None, ValueError),
+        (tmp_path / "nothing", anchor, ValueError),
         (tmp_path / f"copy-{other.name}", None, ValueError),
         (tmp_path / f"copy-{other.name}", anchor, TamperedError if is_encrypted else StorageError),
     ]

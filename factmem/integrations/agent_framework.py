@@ -52,9 +52,6 @@ class FactmemContextProvider(ContextProvider):
             user message before those of the run.
         source_id: The framework's name for the provider; two of one agent need different ones.
         **options: See `MemoryRuns`. `user` gets the `AgentSession`.
-
-    Raises:
-        ValueError: `placement` is another string.
     """
 
     after_run_once_per_turn = True
@@ -69,7 +66,6 @@ class FactmemContextProvider(ContextProvider):
     ) -> None:
         super().__init__(source_id)
         self.runs: MemoryRuns[AgentSession] = MemoryRuns(memory, **options)
-        """The runs of the memory."""
         self._placement = checked_placement(placement)
 
     async def before_run(

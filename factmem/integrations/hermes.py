@@ -52,7 +52,6 @@ class HermesMemory(MemoryProvider):
     def __init__(self, memory: AgentMemory, **options: Unpack[RunOptions[Session]]) -> None:
         options.setdefault("user", user_of)
         self.runs: MemoryRuns[Session] = MemoryRuns(memory, **options)
-        """The runs of the memory."""
         self._session: Session = {}
 
     @property

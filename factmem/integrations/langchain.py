@@ -70,9 +70,6 @@ class FactmemMiddleware(PromptMiddleware):
         placement: `instructions` puts the facts after the system prompt, `message` into a user
             message before the user's last one.
         **options: See `MemoryRuns`. `user` gets LangGraph's `Runtime`.
-
-    Raises:
-        ValueError: `placement` is another string.
     """
 
     def __init__(
@@ -84,7 +81,6 @@ class FactmemMiddleware(PromptMiddleware):
     ) -> None:
         super().__init__()
         self.runs: MemoryRuns[Runtime[Any]] = MemoryRuns(memory, **options)
-        """The runs of the memory."""
         self.tools: Sequence[BaseTool] = [_tool(tool) for tool in self.runs.tools()]
         is_message = checked_placement(placement) == "message"
         self._with_facts = _with_message if is_message else _with_instructions
@@ -109,7 +105,7 @@ class FactmemMiddleware(PromptMiddleware):
             stored = await self.runs.history(request.runtime, conversation)
             messages: list[Any] = [*convert_to_messages(stored), *request.messages]
             request = request.override(messages=messages)
-        return self._with_facts(request, facts)
+        return self._with_facts(request, facts) if facts else request
 
     async def _learn(self, messages: list[AnyMessage], runtime: Runtime[Any]) -> None:
         chat = chat_of(messages)
@@ -131,8 +127,6 @@ def chat_of(messages: Iterable[AnyMessage]) -> list[dict[str, object]]:
 
 
 def _with_message(request: "ModelRequest[Any]", facts: str) -> "ModelRequest[Any]":
-    if not facts:
-        return request
     messages = put_before_question(
         request.messages, HumanMessage(facts), lambda each: isinstance(each, HumanMessage)
     )
@@ -140,8 +134,6 @@ def _with_message(request: "ModelRequest[Any]", facts: str) -> "ModelRequest[Any
 
 
 def _with_instructions(request: "ModelRequest[Any]", facts: str) -> "ModelRequest[Any]":
-    if not facts:
-        return request
     base = request.system_message
     if base is None:
         return request.override(system_message=SystemMessage(facts))

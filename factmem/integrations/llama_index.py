@@ -35,9 +35,6 @@ class FactmemBlock(BaseMemoryBlock[str]):
             `message_form`.
         **options: See `MemoryRuns`. LlamaIndex has no context of a run and no tools of a block, so
             `user` is a name.
-
-    Raises:
-        UnboundSubjectError: There is no `user`, and a per-entity subject has no entity.
     """
 
     _runs: MemoryRuns[None] = PrivateAttr()

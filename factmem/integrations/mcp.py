@@ -77,7 +77,6 @@ _OUTPUTS = {
     "forget": _object(("note",), forgotten=_COUNT, note=_TEXT),
 }
 
-
 _RESOURCE = types.Resource(
     uri=FACTS_URI,
     name="facts",

@@ -65,7 +65,6 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
         **options: Unpack[RunOptions[RunContext[AgentDepsT]]],
     ) -> None:
         self.runs: MemoryRuns[RunContext[AgentDepsT]] = MemoryRuns(memory, **options)
-        """The runs of the memory."""
         self.id = id
         self._placement = checked_placement(placement)
         if placement == "message" and "scope" not in inspect.signature(SystemPromptPart).parameters:

@@ -82,8 +82,7 @@ def install_memory(
         The runs.
 
     Raises:
-        ValueError: The agent has a tool with the name of a memory tool: pass a `prefix`. Or
-            `placement` is another string.
+        ValueError: The agent has a tool with the name of a memory tool: pass a `prefix`.
     """
     checked_placement(placement)
     runs = MemoryRuns[MultiStepAgent](memory, **options)
@@ -267,13 +266,16 @@ def chat_of(steps: Iterable[MemoryStep]) -> list[dict[str, object]]:
 
 
 def save_steps(agent: MultiStepAgent, path: str | os.PathLike[str]) -> None:
-    """Write an agent's steps to a file. The file is replaced atomically.
+    """Write an agent's steps to a file, with images and without requests; it is replaced atomically.
 
     Call it from a callback to save after each step.
+
+    Raises:
+        TypeError: A step has a type that a run does not store.
     """
     target = Path(path)
     beside = target.with_name(f"{target.name}.new")
-    beside.write_text(json.dumps(dump_steps(agent.memory.steps), ensure_ascii=False))
+    beside.write_text(json.dumps([*map(_dumped, agent.memory.steps)], ensure_ascii=False))
     beside.replace(target)
 
 
@@ -287,23 +289,10 @@ def load_steps(agent: MultiStepAgent, path: str | os.PathLike[str]) -> None:
         ValueError: The file has no steps of a run.
     """
     try:
-        restored: Any = parse_steps(json.loads(Path(path).read_text()))
+        restored: Any = [*map(_parsed, json.loads(Path(path).read_text()))]
     except (AttributeError, LookupError, TypeError, ValueError):
         raise InputValueError("The file has no steps of a run: save_steps(agent, path)") from None
     agent.memory.steps = restored
-
-
-def dump_steps(steps: Iterable[MemoryStep]) -> list[dict[str, Any]]:
-    """Return steps as JSON: all that the model sees of them, including images, without requests.
-
-    Raises:
-        TypeError: A step has a type that a run does not store.
-    """
-    return [_dumped(step) for step in steps]
-
-
-def parse_steps(dumped: Iterable[Mapping[str, Any]]) -> list[MemoryStep]:
-    return list(map(_parsed, dumped))
 
 
 def count_errors(steps: Iterable[MemoryStep]) -> Counter[tuple[str, str]]:

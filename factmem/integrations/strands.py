@@ -80,9 +80,6 @@ class FactmemMemoryStore(MemoryStore):
         **options: See `MemoryRuns`; the manager brings the tools. Strands has no context of a run,
             so `user` is a name or a function that ignores its argument. `recall` is the most facts
             that a search returns, 5 by default.
-
-    Raises:
-        UnboundSubjectError: There is no `user`, and a per-entity subject has no entity.
     """
 
     def __init__(
@@ -97,7 +94,6 @@ class FactmemMemoryStore(MemoryStore):
     ) -> None:
         options["tools"] = False
         self.runs: MemoryRuns[None] = MemoryRuns(memory, **options)
-        """The runs of the memory."""
         self._conversation = conversation and self.runs.named(conversation)
         self.name = name
         self.description: str | None = description

@@ -18,10 +18,8 @@ from smolagents.utils import AgentError
 from factmem.errors import UnboundSubjectError
 from factmem.integrations.smolagents import (
     count_errors,
-    dump_steps,
     install_memory,
     load_steps,
-    parse_steps,
     save_steps,
     stepwise,
 )
@@ -160,23 +158,28 @@ def test_steps_survive_the_process(server: ModelServer, watched: Any, tmp_path: 
     install_memory(again, memory(), user="alice")
     load_steps(again, tmp_path / "steps.json")
 
-    assert dump_steps(again.memory.steps) == dump_steps(watched.memory.steps)
+    save_steps(again, tmp_path / "again.json")
+    saved, once_more = (tmp_path / f"{each}.json" for each in ("steps", "again"))
+    assert saved.read_text() == once_more.read_text()
     assert shown(again) == shown(watched)
     assert again.memory.steps[0].task_images[0].size == (2, 2)
-    assert [path.name for path in tmp_path.iterdir()] == ["steps.json"]
+    assert set(tmp_path.iterdir()) == {saved, once_more}
     again.replay(detailed=True)
     server.answer(DONE)
     again.run("And now?", reset=False)
     assert "[ALERT]" in str(server.requests[-1].messages)
 
 
-def test_errors_are_counted_also_in_restored_steps(watched: Any) -> None:
-    counts = count_errors(watched.memory.steps)
+def test_errors_are_counted_also_in_restored_steps(watched: Any, tmp_path: Path) -> None:
+    counts, steps = count_errors(watched.memory.steps), tmp_path / "steps.json"
 
     assert sum(counts.values()) == 1
-    assert count_errors(parse_steps(dump_steps(watched.memory.steps))) == counts
+    save_steps(watched, steps)
+    load_steps(watched, steps)
+    assert count_errors(watched.memory.steps) == counts
+    watched.memory.steps = [SystemPromptStep("x")]
     with pytest.raises(TypeError, match="not SystemPromptStep"):
-        dump_steps([SystemPromptStep("x")])
+        save_steps(watched, steps)
 
 
 def test_steps_can_be_changed_between_two(server: ModelServer) -> None:
@@ -245,7 +248,7 @@ class Host(AdapterHost):
         return self.server.sent(marked)
 
     async def stored(self) -> str:
-        return str([dump_steps(each.memory.steps) for each in self.agents.values()])
+        return str([each.memory.get_full_steps() for each in self.agents.values()])
 
 
 class TestContract(KilledWorkers, AdapterContract):
@@ -263,14 +266,17 @@ class TestMessageContract(TestContract):
     placement = "message"
 
 
-def test_steps_of_a_stepwise_run_are_saved_with_its_answer() -> None:
+def test_steps_of_a_stepwise_run_are_saved_with_its_answer(
+    server: ModelServer, tmp_path: Path
+) -> None:
     """The last step of `stepwise` is the answer."""
     steps: list[Any] = [TaskStep("Hi"), FinalAnswerStep(["a", 1]), FinalAnswerStep({1, 2})]
+    agent = agent_of(server)
+    agent.memory.steps = [*steps]
+    save_steps(agent, tmp_path / "steps.json")
+    load_steps(agent, tmp_path / "steps.json")
 
-    parsed = parse_steps(json.loads(json.dumps(dump_steps(steps))))
-
-    assert parsed[:2] == steps[:2]
-    assert parsed[2] == FinalAnswerStep("{1, 2}")
+    assert agent.memory.steps == [*steps[:2], FinalAnswerStep("{1, 2}")]
 
 
 def test_facts_are_in_calls_and_in_no_step(server: ModelServer) -> None:

@@ -208,7 +208,7 @@ class AgentFilesMiddleware(PromptMiddleware):
 
     Raises:
         TypeError: `files` is neither `AgentFiles` nor a function.
-        ValueError: The template has other placeholders.
+        ValueError: The template has neither placeholder, or another one.
     """
 
     def __init__(
@@ -225,10 +225,14 @@ class AgentFilesMiddleware(PromptMiddleware):
                 f"{type(files).__name__}: AgentFiles.found('coder')"
             )
         try:
-            system_prompt_template.format(user_memory="", project_memory="")
+            made = [
+                system_prompt_template.format(user_memory=t, project_memory=t) for t in ("", "x")
+            ]
+            if made[0] == made[1]:
+                raise ValueError
         except (AttributeError, LookupError, ValueError):
             raise InputValueError(
-                "system_prompt_template must have {user_memory} and {project_memory} and no other "
+                "system_prompt_template must have {user_memory} or {project_memory} and no other "
                 "placeholder; write other braces as {{ and }}"
             ) from None
         self._template = system_prompt_template

@@ -118,7 +118,7 @@ async def test_a_template_and_the_guide(home: Path) -> None:
     prompt = await shown(files_of(home), system_prompt_template=template)
     assert prompt.startswith("MINE {}\n{braces} stay\n--\n(No project agent.md)")
     assert "Read before you act" in prompt
-    for wrong in ("{other}", "{user_memory", "{0}", "{user_memory.x}"):
+    for wrong in ("{other}", "{user_memory", "{0}", "{user_memory.x}", "none"):
         with pytest.raises(ValueError, match="system_prompt_template"):
             AgentFilesMiddleware(files_of(home), system_prompt_template=wrong)
 

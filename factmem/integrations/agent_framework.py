@@ -133,7 +133,6 @@ class ConversationHistory(HistoryProvider):
     state.
 
     Args:
-        memory: The memory.
         user: The user of all sessions, or a function of the `AgentSession`. See `Who`.
         last: The maximum of messages that a run gets; all by default.
         source_id: The framework's name for the provider.

@@ -19,16 +19,7 @@ from anthropic.lib.tools import (
     BetaFunctionToolResultType,
     ToolError,
 )
-from anthropic.types.beta import (
-    BetaCacheControlEphemeralParam,
-    BetaMemoryTool20250818CreateCommand,
-    BetaMemoryTool20250818DeleteCommand,
-    BetaMemoryTool20250818InsertCommand,
-    BetaMemoryTool20250818RenameCommand,
-    BetaMemoryTool20250818StrReplaceCommand,
-    BetaMemoryTool20250818ViewCommand,
-    BetaToolUnionParam,
-)
+from anthropic.types import beta
 
 from factmem.errors import StorageError
 from factmem.memory.agent_memory import AgentMemory
@@ -70,7 +61,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         scope: MemoryScope = MEMORIES,
         *,
         on_failure: Callable[[Exception], None] | None = None,
-        cache_control: BetaCacheControlEphemeralParam | None = None,
+        cache_control: beta.BetaCacheControlEphemeralParam | None = None,
     ) -> None:
         super().__init__(cache_control=cache_control)
         if not isinstance(memory, AgentMemory):
@@ -78,7 +69,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         self._documents = memory.documents(scope)
         self._on_failure = on_failure
 
-    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+    async def view(self, command: beta.BetaMemoryTool20250818ViewCommand) -> str:
         """Show a file with line numbers, or list a folder."""
         path = _path(command.path)
         texts = await self._result(self._documents.texts(path))
@@ -88,7 +79,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
             raise ToolError(_missing(command.path))
         return _listed(command.path, path, texts)
 
-    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
+    async def create(self, command: beta.BetaMemoryTool20250818CreateCommand) -> str:
         """Write a new file."""
         path, taken = _path(command.path), f"File {command.path} already exists"
         if path == "/":
@@ -97,7 +88,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         await self._result(write, taken=taken)
         return f"File created successfully at: {command.path}"
 
-    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
+    async def str_replace(self, command: beta.BetaMemoryTool20250818StrReplaceCommand) -> str:
         """Replace a string that occurs exactly once in a file."""
         line = 0
 
@@ -113,7 +104,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
             "numbers):\n" + "\n".join(f"{number:6}\t{after[number - 1]}" for number in shown)
         )
 
-    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
+    async def insert(self, command: beta.BetaMemoryTool20250818InsertCommand) -> str:
         """Insert lines after a line; 0 is the beginning."""
 
         def inserted(text: str) -> str:
@@ -130,7 +121,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         await self._edit(command.path, inserted)
         return f"The file {command.path} has been edited."
 
-    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
+    async def delete(self, command: beta.BetaMemoryTool20250818DeleteCommand) -> str:
         """Delete a file, or a folder with its contents."""
         path = _path(command.path)
         if path == "/":
@@ -139,7 +130,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         await self._result(self._documents.remove(path), missing=missing)
         return f"Successfully deleted {command.path}"
 
-    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
+    async def rename(self, command: beta.BetaMemoryTool20250818RenameCommand) -> str:
         """Move a file or a folder to a path that does not exist."""
         old, new = _path(command.old_path), _path(command.new_path)
         if old == "/":
@@ -155,9 +146,9 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
 
     async def clear_all_memory(self) -> str:
         """Delete all files."""
-        if await self._result(self._documents.texts()):
-            for path in {f"/{each.split('/')[1]}" for each in await self._documents.texts()}:
-                await self._result(self._documents.remove(path))
+        texts = await self._result(self._documents.texts())
+        for path in {f"/{each.split('/')[1]}" for each in texts}:
+            await self._result(self._documents.remove(path))
         return "All memory cleared"
 
     async def _edit(self, shown: str, changed: Callable[[str], str]) -> str:
@@ -205,7 +196,7 @@ class MemoryToolSync(BetaBuiltinFunctionTool):
             raise TypeError("tool must be a MemoryTool: MemoryToolSync(MemoryTool(memory))")
         self._tool = tool
 
-    def to_dict(self) -> BetaToolUnionParam:
+    def to_dict(self) -> beta.BetaToolUnionParam:
         """Return the declaration of the tool."""
         return self._tool.to_dict()
 
@@ -228,7 +219,7 @@ def _missing(shown: str) -> str:
     return f"The path {shown} does not exist. Please provide a valid path."
 
 
-def _only_line(text: str, command: BetaMemoryTool20250818StrReplaceCommand) -> int:
+def _only_line(text: str, command: beta.BetaMemoryTool20250818StrReplaceCommand) -> int:
     """Return the number of the line in which the string to replace begins."""
     wanted = command.old_str
     starts = [at for at in range(len(text) + 1) if text.startswith(wanted, at)]

@@ -9,33 +9,22 @@ per recall and no model call per saved text.
 Background saves run in the threads of CrewAI's `Memory`, and each of them in the portal. A recall
 first waits for them, so that it finds what the last task has saved.
 
-Scope paths of CrewAI as scopes, and facts as records.
-
-`/` is the scope of the view, and a path below it the scope with the path behind its name; a path
-exists if the store lists a place of it. The private notes of a source have a scope of their own,
-behind `//`, so that no prompt, tool or search of others reads them. CrewAI is synchronous, so its
-methods run in the portal. Every call makes a view of the paths it names, which cannot reach facts
-of other users. `FactmemMemory` adds saves and recalls, which need a chat model or a search.
+A path exists if the store lists a place of it. The private notes of a source have a scope of their
+own, behind `//`, so that no prompt, tool or search of others reads them. Every call makes a view of
+the paths it names, which cannot reach facts of other users.
 """
 
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from crewai.events import crewai_event_bus
 from crewai.events.base_events import BaseEvent
-from crewai.events.types.memory_events import (
-    MemoryQueryCompletedEvent,
-    MemoryQueryFailedEvent,
-    MemoryQueryStartedEvent,
-    MemorySaveCompletedEvent,
-    MemorySaveFailedEvent,
-    MemorySaveStartedEvent,
-)
+from crewai.events.types import memory_events
 from crewai.memory.types import MemoryMatch, MemoryRecord, ScopeInfo
 from crewai.memory.unified_memory import Memory
 from crewai.memory.utils import join_scope_paths
@@ -45,7 +34,7 @@ from factmem.detection.report import DetectionReport
 from factmem.errors import ChatModelError, ExtractionError, InputValueError
 from factmem.ledger.resolution import PlacedFact
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.runs import UNREACHABLE, MemoryRuns, Who
+from factmem.memory.runs import AT_ONCE, UNREACHABLE, MemoryRuns, Who
 from factmem.models.actors import acting_unless_named
 from factmem.models.facts import Concept, FactSource, FactType, MultipleFacts, SourceKind
 from factmem.models.places import MemoryScope, Place
@@ -74,7 +63,6 @@ class Paths:
         self._own = list(dict.fromkeys(place.scope for place in view.places))
 
     def at(self, path: str) -> AgentMemory:
-        """Return the memory of one path."""
         return self._view if path == "/" else self._view.view(scopes=[self.scope(path)])
 
     async def below(self, path: str, readers: Sequence[str] | None = None) -> AgentMemory:
@@ -228,12 +216,6 @@ def _mark(source: str | None) -> str:
     return sha256((source or "").encode()).hexdigest()[:16]
 
 
-def note_concept(categories: Iterable[str] | None) -> Concept[str, MultipleFacts[str]]:
-    """Return the concept of a text that is saved verbatim."""
-    keyword = next((f"{_NOTES}-{each}" for each in categories or ()), _NOTES)
-    return Concept(keyword, "A note of CrewAI", FactType.MULTIPLE, detect=False)
-
-
 _LESSON_SOURCE = "hitl"
 """The default `learn_source` of CrewAI's `@human_feedback(learn=True)`."""
 
@@ -245,9 +227,6 @@ _Note: TypeAlias = tuple[list[str] | None, dict[str, Any] | None, float | None, 
 
 _FAILED = "crewai"
 """The conversation of texts whose detection failed, if they have no source."""
-
-_SOON = timedelta(microseconds=1)
-"""They have rested, and the first attempt was made: the queue has the pauses between the others."""
 
 
 class FactmemMemory(Memory):
@@ -362,7 +341,7 @@ class FactmemMemory(Memory):
         path = join_scope_paths(self.root_scope, scope)
         readers = [source] if source else []  # a private note without a source is for nobody
         asked: dict[str, Any] = {"query": query, "limit": limit, "source_type": _TYPE}
-        self._emit(MemoryQueryStartedEvent(**asked))
+        self._emit(memory_events.MemoryQueryStartedEvent(**asked))
         begun = time.perf_counter()
 
         async def found() -> list[MemoryMatch]:
@@ -370,14 +349,16 @@ class FactmemMemory(Memory):
                 view = await self._paths.below(path, None if include_private else readers)
                 return await self._found(view, query, categories, limit, source)
             except Exception as exc:
-                self._emit(MemoryQueryFailedEvent(**asked, error=type(exc).__name__))
+                self._emit(memory_events.MemoryQueryFailedEvent(**asked, error=type(exc).__name__))
                 raise
 
         matches = SHARED_PORTAL.call(self._runs.attempt, found)
         if matches is None:
             return [MemoryMatch(record=MemoryRecord(content=UNREACHABLE), score=0.0)]
         spent = (time.perf_counter() - begun) * 1000
-        self._emit(MemoryQueryCompletedEvent(**asked, results=matches, query_time_ms=spent))
+        self._emit(
+            memory_events.MemoryQueryCompletedEvent(**asked, results=matches, query_time_ms=spent)
+        )
         return matches
 
     async def _found(
@@ -483,16 +464,18 @@ class FactmemMemory(Memory):
         """Save texts, in the name of an agent, between two events of CrewAI."""
         of: dict[str, Any] = {"metadata": note[1] or {}, "agent_role": role, "source_type": _TYPE}
         value = texts[0] if len(texts) == 1 else f"{len(texts)} texts"
-        self._emit(MemorySaveStartedEvent(value=value, **of))
+        self._emit(memory_events.MemorySaveStartedEvent(value=value, **of))
         begun = time.perf_counter()
         try:
             with acting_unless_named(role) if role and role.strip() else nullcontext():
                 records = await self._save(texts, path, source, note)
         except Exception as exc:
-            self._emit(MemorySaveFailedEvent(value=value, error=type(exc).__name__, **of))
+            self._emit(
+                memory_events.MemorySaveFailedEvent(value=value, error=type(exc).__name__, **of)
+            )
             raise
         spent = (time.perf_counter() - begun) * 1000
-        self._emit(MemorySaveCompletedEvent(value=value, save_time_ms=spent, **of))
+        self._emit(memory_events.MemorySaveCompletedEvent(value=value, save_time_ms=spent, **of))
         return records
 
     async def _save(
@@ -507,12 +490,14 @@ class FactmemMemory(Memory):
             except (ChatModelError, ExtractionError):
                 # A worker learns it later: `memory.conversations.learn()`.
                 said = {"role": "user", "written_by": by_model.kind.value}
-                kept = self._view.conversation(source or _FAILED, learn_after=_SOON)
+                kept = self._view.conversation(source or _FAILED, learn_after=AT_ONCE)
                 await kept.append(*({**said, "content": each} for each in texts))
                 raise
             self._runs.on_report(report)
             return [self._paths.record(each) for each in (*report.saved, *report.confirmed)]
-        concept = lesson_concept() if is_lesson else note_concept(categories)
+        keyword = f"{_NOTES}-{categories[0]}" if categories else _NOTES
+        notes = Concept(keyword, "A note of CrewAI", FactType.MULTIPLE, detect=False)
+        concept = lesson_concept() if is_lesson else notes
         options: dict[str, Any] = {} if importance is None else {"importance": importance}
         options |= {"source": by_model, "metadata": {**(metadata or {}), **_marks(categories)}}
         words = (each.strip() for each in texts)

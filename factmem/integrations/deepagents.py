@@ -245,13 +245,14 @@ class AgentFilesMiddleware(PromptMiddleware):
         files = given if isinstance(given, AgentFiles) else given(request.runtime)
         user, project = await _read_all(files.user), await _read_all(files.project)
         memory = self._template.format(
-            user_memory=_escaped(user) or "(No user agent.md)",
-            project_memory=_escaped(project) or "(No project agent.md)",
+            user_memory=user or "(No user agent.md)",
+            project_memory=project or "(No project agent.md)",
         )
-        guide = _GUIDE.format(
-            user_location=files.user[0].location if files.user else "none",
-            project_location=_project_location(files.project, project),
-        )
+        where = "None (not in a git project)"
+        if files.project:
+            where = f"`{files.project[0].location}`" + ("" if project else " (no agent.md found)")
+        own = files.user[0].location if files.user else "none"
+        guide = _GUIDE.format(user_location=own, project_location=where)
         base = request.system_message.text if request.system_message else ""
         order = (memory, base, guide) if self._is_first else (base, memory, guide)
         prompt = "\n\n".join(each for each in order if each)
@@ -260,7 +261,8 @@ class AgentFilesMiddleware(PromptMiddleware):
 
 async def _read_all(files: Sequence[MemoryFile]) -> str:
     texts = [await _read(each) for each in files]
-    return "\n\n".join(text.strip() for text in texts if text and text.strip())
+    together = "\n\n".join(text.strip() for text in texts if text and text.strip())
+    return _CLOSING.sub(r"&lt;\1", together)
 
 
 async def _read(file: MemoryFile) -> str | None:
@@ -271,14 +273,3 @@ async def _read(file: MemoryFile) -> str | None:
         why = "it is not UTF-8" if is_encoding else type(exc).__name__
         _log.error("The memory file %s cannot be read: %s", file.location, why)
         return f"(The file {file.location} cannot be read: {why}. Tell the user, and do not replace it.)"
-
-
-def _project_location(files: Sequence[MemoryFile], text: str) -> str:
-    if not files:
-        return "None (not in a git project)"
-    where = f"`{files[0].location}`"
-    return where if text else f"{where} (no agent.md found)"
-
-
-def _escaped(text: str) -> str:
-    return _CLOSING.sub(r"&lt;\1", text)

@@ -186,14 +186,10 @@ class FactmemStore(BaseStore):
         return _SUBJECT.of(*namespace)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run operations from sync code; see `BaseStore.batch`."""
-        return SHARED_PORTAL.call(self._run, list(ops))
+        return SHARED_PORTAL.call(self.abatch, list(ops))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run operations; see `BaseStore.abatch`."""
-        return await self._run(ops)
-
-    async def _run(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations from sync code; see `BaseStore.batch`."""
         results: list[Result] = []
         puts: dict[Namespace, dict[str, PutOp]] = {}
         for op in (given := list(ops)):
@@ -263,7 +259,9 @@ class FactmemStore(BaseStore):
 
     async def _search(self, op: SearchOp) -> list[SearchItem]:
         items: dict[ItemPath, AnyFact] = {}
-        for subject in await self._below(op.namespace_prefix):
+        below = [_SUBJECT.every(*op.namespace_prefix)]
+        places = await self._store.list_places(subjects=below, scopes=[self._scope])
+        for subject in sorted((each.subject for each in places), key=lambda each: each.levels):
             facts = await self._store.load_all(subject, self._scope)
             items |= {(subject.levels, fact.concept.keyword): fact for fact in facts}
         wanted = op.filter or {}
@@ -310,11 +308,6 @@ class FactmemStore(BaseStore):
         if op.max_depth is not None:
             found = list(dict.fromkeys(namespace[: op.max_depth] for namespace in found))
         return sorted(found)[op.offset : op.offset + op.limit]
-
-    async def _below(self, prefix: Sequence[str]) -> list[MemorySubject]:
-        subjects = [_SUBJECT.every(*prefix)]
-        places = await self._store.list_places(subjects=subjects, scopes=[self._scope])
-        return sorted((place.subject for place in places), key=lambda subject: subject.levels)
 
 
 def _check(op: Op) -> None:

@@ -14,7 +14,6 @@ from hashlib import blake2b
 
 from factmem.errors import MissingExtraError
 from factmem.events import MemoryEvent, MemoryOperation
-from factmem.models.places import Place
 from factmem.providers.conversations import LearningState
 
 try:
@@ -131,13 +130,6 @@ class MemoryMetrics:
         self._age.set(0 if oldest is None else (datetime.now(UTC) - oldest).total_seconds())
 
 
-def _store_id(place: Place, *, entities: bool) -> str:
-    if entities or place.subject.entity is None:
-        return str(place)
-    digest = blake2b("\0".join(place.subject.levels).encode(), digest_size=6).hexdigest()
-    return f"{place.scope} {place.subject.name}({digest})"
-
-
 def _attributes(event: MemoryEvent, *, entities: bool) -> dict[str, str | int]:
     attributes: dict[str, str | int] = {
         "gen_ai.operation.name": _NAMES.get(event.operation, _READ),
@@ -145,7 +137,11 @@ def _attributes(event: MemoryEvent, *, entities: bool) -> dict[str, str | int]:
         "factmem.correlation_id": event.correlation_id,
     }
     if len(event.places) == 1:
-        attributes["gen_ai.memory.store.id"] = _store_id(event.places[0], entities=entities)
+        (place,) = event.places
+        digest = blake2b("\0".join(place.subject.levels).encode(), digest_size=6).hexdigest()
+        is_plain = entities or place.subject.entity is None
+        name = str(place) if is_plain else f"{place.scope} {place.subject.name}({digest})"
+        attributes["gen_ai.memory.store.id"] = name
     elif event.places:
         attributes["factmem.places"] = len(event.places)
     if event.error_type is None:

@@ -102,7 +102,7 @@ def install_memory(
             stored = SHARED_PORTAL.call(runs.history, agent, conversation)
             roles = (MessageRole.ASSISTANT, MessageRole.USER)
             earlier[:] = [_said_by(roles[own], said) for own, said in said_earlier(stored)]
-        first = [*messages[:1]] if _is_instruction(messages[:1]) else []
+        first = [e for e in messages[:1] if getattr(e, "role", None) == MessageRole.SYSTEM]
         rest = [*earlier, *messages[len(first) :]]
         if text and placement == "message":
             rest.append(_said_by(MessageRole.USER, text))
@@ -132,10 +132,6 @@ def install_memory(
 
 def _said_by(role: MessageRole, text: str) -> ChatMessage:
     return ChatMessage(role=role, content=[{"type": "text", "text": text}])
-
-
-def _is_instruction(messages: Sequence[Any]) -> bool:
-    return any(getattr(each, "role", None) == MessageRole.SYSTEM for each in messages)
 
 
 class _ModelWithFacts:

@@ -25,11 +25,7 @@ import orjson
 from strands import Agent
 from strands.hooks.events import AfterInvocationEvent
 from strands.hooks.registry import HookOrder
-from strands.memory.extraction.types import (
-    ExtractionConfig,
-    ExtractionTrigger,
-    ExtractionTriggerContext,
-)
+from strands.memory.extraction import types as extraction
 from strands.memory.types import AddMessagesContext, MemoryEntry, MemoryStore, SearchOptions
 from strands.multiagent.base import MultiAgentBase
 from strands.session.session_repository import SessionRepository
@@ -101,9 +97,9 @@ class FactmemMemoryStore(MemoryStore):
         self.writable = writable
         self._is_stored = False
         is_learning = writable and self.runs.is_learning
-        self.extraction: bool | ExtractionConfig = False
+        self.extraction: bool | extraction.ExtractionConfig = False
         if is_learning:  # else the manager does not call `add_messages`
-            self.extraction = ExtractionConfig(trigger=[_EachInvocation(self.attached)])
+            self.extraction = extraction.ExtractionConfig(trigger=[_EachInvocation(self.attached)])
 
     def attached(self, agent: Agent) -> None:
         """Take the name of the session of an agent, if its messages are stored here as well."""
@@ -148,7 +144,7 @@ class FactmemMemoryStore(MemoryStore):
         )
 
 
-class _EachInvocation(ExtractionTrigger):
+class _EachInvocation(extraction.ExtractionTrigger):
     """Learns what was said before an invocation of the agent returns.
 
     The triggers of Strands save in the background, every five invocations by default: a short chat
@@ -160,7 +156,7 @@ class _EachInvocation(ExtractionTrigger):
     def __init__(self, attached: Callable[[Agent], None]) -> None:
         self._attached = attached
 
-    def attach(self, context: ExtractionTriggerContext) -> None:
+    def attach(self, context: extraction.ExtractionTriggerContext) -> None:
         self._attached(context.agent)
 
         async def learn(event: AfterInvocationEvent) -> None:

@@ -43,7 +43,7 @@ it is."""
 UNREACHABLE = "The memory of earlier conversations cannot be reached now."
 """The text that a model gets instead of facts if the store fails."""
 
-_AT_ONCE = timedelta(microseconds=1)
+AT_ONCE = timedelta(microseconds=1)
 """The rest of a chat that is due when it is stored."""
 
 _HISTORY_TOKENS = 8000
@@ -152,7 +152,7 @@ class MemoryRuns(Generic[C]):
         self.is_learning: bool = auto_detect or conversations
         """Whether `learn` does anything: an adapter without it need not call it."""
         self._is_keeping, self._is_queueing = conversations, learn
-        self._learn_after = _AT_ONCE if auto_detect and conversations else None
+        self._learn_after = AT_ONCE if auto_detect and conversations else None
         at_once = auto_detect and not conversations
         if at_once and memory.chat_model is None:
             raise InputValueError(

@@ -172,6 +172,7 @@ class ConversationHistory(HistoryProvider):
     async def get_messages(
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
     ) -> list[Message]:
+        """Return the messages of a session, oldest first."""
         stored = await self._conversation(session_id, state).messages(last=self._last)
         return [Message.from_dict(each[_WHOLE]) for each in stored if _WHOLE in each]
 
@@ -211,15 +212,18 @@ class FactmemSessionStore:
         self._documents = memory.documents(scope)
 
     async def get(self, session_id: str) -> AgentSession | None:
+        """Return a stored session; None if there is none."""
         path = _path(session_id)
         text = (await self._documents.texts(path)).get(path)
         return None if text is None else AgentSession.from_dict(orjson.loads(text))
 
     async def set(self, session_id: str, session: AgentSession) -> None:
+        """Store a session, in place of an earlier one."""
         text = orjson.dumps(session.to_dict()).decode()
         await self._documents.write(_path(session_id), text)
 
     async def delete(self, session_id: str) -> None:
+        """Remove a session, if it is stored."""
         with suppress(FileNotFoundError):
             await self._documents.remove(_path(session_id))
 

@@ -63,6 +63,7 @@ class Paths:
         self._own = list(dict.fromkeys(place.scope for place in view.places))
 
     def at(self, path: str) -> AgentMemory:
+        """Return the memory of one path."""
         return self._view if path == "/" else self._view.view(scopes=[self.scope(path)])
 
     async def below(self, path: str, readers: Sequence[str] | None = None) -> AgentMemory:
@@ -108,6 +109,7 @@ class Paths:
         return sorted(found, key=lambda scope: scope.name)
 
     def record(self, placed: PlacedFact[Any]) -> MemoryRecord:
+        """Return a fact as a record."""
         fact, keyword = placed.fact, placed.fact.concept.keyword
         metadata, text = dict(fact.metadata), prompt_line(fact)  # CrewAI prompts with it unescaped
         if keyword == _NOTES or keyword.startswith(f"{_NOTES}-"):
@@ -127,6 +129,7 @@ class Paths:
         )
 
     def match(self, found: Match) -> MemoryMatch:
+        """Return a fact as a match, with its reasons."""
         reasons = {"lexical": found.lexical > 0, "semantic": found.semantic > 0}
         reasons |= {"recency": found.recency > 0.5, "importance": found.importance > 0.5}
         return MemoryMatch(
@@ -177,6 +180,7 @@ class Paths:
         return [self.record(each) for each in found]
 
     def count(self, scope_prefix: str | None = None) -> int:
+        """Return the number of current facts."""
         return self.call(scope_prefix, lambda view: view.contents.records(0)).total
 
     def list_categories(self, scope_prefix: str | None = None) -> dict[str, int]:
@@ -187,6 +191,7 @@ class Paths:
         return dict(counts)
 
     def list_scopes(self, parent: str = "/") -> list[str]:
+        """Return the paths directly below a path."""
         first = f"{parent.rstrip('/')}/"
         scopes = SHARED_PORTAL.call(self._stored, join_scope_paths(parent, None))
         paths = {self._path(each) for each in scopes} - {"/"}

@@ -56,18 +56,23 @@ class HermesMemory(MemoryProvider):
 
     @property
     def name(self) -> str:
+        """The name in Hermes' configuration."""
         return "factmem"
 
     def is_available(self) -> bool:
+        """Return True: there is nothing to configure."""
         return True
 
     def initialize(self, session_id: str, **kwargs: Any) -> None:
+        """Begin a session."""
         self._session = {**kwargs, "session_id": session_id}
 
     def on_session_switch(self, new_session_id: str, **kwargs: Any) -> None:
+        """Go on in another session of the same user."""
         self._session = {**self._session, "session_id": new_session_id}
 
     def prefetch(self, query: str, *, session_id: str = "") -> str:
+        """Return the facts for a turn."""
         return SHARED_PORTAL.call(self.runs.prompt, self._session, query)
 
     def sync_turn(
@@ -78,6 +83,7 @@ class HermesMemory(MemoryProvider):
         session_id: str = "",
         messages: list[dict[str, Any]] | None = None,
     ) -> None:
+        """Detect facts in a turn."""
         session = self._session
         if session.get("agent_context", _PRIMARY) != _PRIMARY:
             return
@@ -89,12 +95,14 @@ class HermesMemory(MemoryProvider):
         SHARED_PORTAL.call(lambda: self.runs.learn(session, turn, conversation=conversation))
 
     def get_tool_schemas(self) -> list[dict[str, Any]]:
+        """Return the memory's tools."""
         return [
             {"name": each.name, "description": each.description, "parameters": each.schema}
             for each in self.runs.tools()
         ]
 
     def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:
+        """Run a tool, and return its answer as JSON."""
         (tool,) = (each for each in self.runs.tools() if each.name == tool_name)
         answer = SHARED_PORTAL.call(tool.call, args, self._session)
         return json.dumps({"error": answer}) if answer.startswith("Error:") else answer

@@ -41,6 +41,7 @@ class PromptMiddleware(AgentMiddleware[Any, Any]):
         request: "ModelRequest[Any]",
         handler: "Callable[[ModelRequest[Any]], ModelResponse[Any]]",
     ) -> "ModelResponse[Any]":
+        """Call the model of a sync run."""
         return handler(SHARED_PORTAL.call(self.changed, request))
 
     async def awrap_model_call(
@@ -48,6 +49,7 @@ class PromptMiddleware(AgentMiddleware[Any, Any]):
         request: "ModelRequest[Any]",
         handler: "Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]",
     ) -> "ModelResponse[Any]":
+        """Call the model of an async run."""
         return await handler(await self.changed(request))
 
     async def changed(self, request: "ModelRequest[Any]") -> "ModelRequest[Any]":

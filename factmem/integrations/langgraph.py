@@ -186,10 +186,11 @@ class FactmemStore(BaseStore):
         return _SUBJECT.of(*namespace)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations from sync code; see `BaseStore.batch`."""
         return SHARED_PORTAL.call(self.abatch, list(ops))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run operations from sync code; see `BaseStore.batch`."""
+        """Run operations; see `BaseStore.abatch`."""
         results: list[Result] = []
         puts: dict[Namespace, dict[str, PutOp]] = {}
         for op in (given := list(ops)):

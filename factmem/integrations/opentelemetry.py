@@ -73,6 +73,7 @@ class MemorySpans:
         self._tracer = trace.get_tracer("factmem", tracer_provider=tracer_provider)
 
     def __call__(self, event: MemoryEvent) -> None:
+        """Record a span for an event."""
         ended_at = event.started_at + timedelta(milliseconds=event.milliseconds)
         attributes = _attributes(event, entities=self._entities)
         span = self._tracer.start_span(
@@ -113,6 +114,7 @@ class MemoryMetrics:
         self._age = meter.create_gauge("factmem.learning.age", "s")
 
     def __call__(self, event: MemoryEvent) -> None:
+        """Count an event."""
         operation = {"factmem.operation": event.operation.value}
         error = {} if event.error_type is None else {"error.type": event.error_type}
         self._seconds.record(event.milliseconds / 1000, operation | error)

@@ -157,6 +157,7 @@ class _EachInvocation(extraction.ExtractionTrigger):
         self._attached = attached
 
     def attach(self, context: extraction.ExtractionTriggerContext) -> None:
+        """Add the hook of an agent."""
         self._attached(context.agent)
 
         async def learn(event: AfterInvocationEvent) -> None:
@@ -197,39 +198,47 @@ class FactmemSessionRepository(SessionRepository):
         self._documents = memory.documents(scope)
 
     def create_session(self, session: Session, **kwargs: Any) -> Session:
+        """Store a new session."""
         self._write(_session_path(session.session_id), session.to_dict(), is_new=True)
         return session
 
     def read_session(self, session_id: str, **kwargs: Any) -> Session | None:
+        """Return a session; None if there is none."""
         found = self._read(_session_path(session_id))
         return None if found is None else Session.from_dict(found)
 
     def create_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
+        """Store the state of a new agent."""
         path = _agent_path(session_id, session_agent.agent_id)
         self._write(path, session_agent.to_dict(), is_new=True)
 
     def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
+        """Return the state of an agent; None if there is none."""
         found = self._read(_agent_path(session_id, agent_id))
         return None if found is None else SessionAgent.from_dict(found)
 
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
+        """Replace the state of an agent."""
         path = _agent_path(session_id, session_agent.agent_id)
         self._write(path, session_agent.to_dict(), is_new=False)
 
     def create_multi_agent(
         self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any
     ) -> None:
+        """Store the state of a new graph or swarm."""
         path = _agent_path(session_id, multi_agent.id, "graphs")
         self._write(path, multi_agent.serialize_state(), is_new=True)
 
     def read_multi_agent(
         self, session_id: str, multi_agent_id: str, **kwargs: Any
     ) -> dict[str, Any] | None:
+        """Return the state of a graph or swarm; None if there is none."""
         return self._read(_agent_path(session_id, multi_agent_id, "graphs"))
 
     def update_multi_agent(
         self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any
     ) -> None:
+        """Replace the state of a graph or swarm."""
         path = _agent_path(session_id, multi_agent.id, "graphs")
         self._write(path, multi_agent.serialize_state(), is_new=False)
 
@@ -249,6 +258,7 @@ class FactmemSessionRepository(SessionRepository):
     def read_message(
         self, session_id: str, agent_id: str, message_id: int, **kwargs: Any
     ) -> SessionMessage | None:
+        """Return a message; None if there is none."""
         found = self.list_messages(session_id, agent_id)
         return next((each for each in found if each.message_id == message_id), None)
 
@@ -302,14 +312,17 @@ class FactmemStorage:
         self._documents = memory.documents(scope)
 
     async def write(self, key: str, data: bytes) -> None:
+        """Store bytes under a key, in place of earlier ones."""
         await self._documents.write(_key_path(key), b85encode(data).decode())
 
     async def read(self, key: str) -> bytes | None:
+        """Return the bytes of a key; None if there are none."""
         path = _key_path(key)
         text = (await self._documents.texts(path)).get(path)
         return None if text is None else b85decode(text)
 
     async def delete(self, key: str) -> None:
+        """Remove the bytes of a key, if there are any."""
         with suppress(FileNotFoundError):
             await self._documents.remove(_key_path(key))
 

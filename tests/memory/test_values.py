@@ -132,7 +132,8 @@ async def test_a_memory_without_subjects_looks_nowhere_else(
 ) -> None:
     store = InMemoryProvider()
     await memory_on(store).save(CITY, "Busan")
-    assert list(await AgentMemory(store, subjects=[]).current()) == []
+    memory = AgentMemory(store, scopes=MemoryScopesProfile(product="shop"), subjects=[])
+    assert list(await memory.current()) == []
     assert not caplog.records
 
 

@@ -221,10 +221,7 @@ def unstemmed(word: str) -> str:
 
 @cache
 def default_stem() -> Stem:
-    """Return `snowball_stem` if its package can be imported, else `unstemmed`.
-
-    A package that is installed but broken is logged.
-    """
+    """Return `snowball_stem`, or `unstemmed` without its package; a broken one is logged."""
     try:
         snowball_stem("words")
     except Exception as exc:  # noqa: BLE001 - a broken package can raise any exception

@@ -314,10 +314,7 @@ def plain_letters(text: str) -> str:
 
 
 def letters_of(word: str) -> list[tuple[str, int, int]]:
-    """Return the plain letters of a word, with the span of each part.
-
-    A word is one part; scripts without spaces give a part for each character.
-    """
+    """Return the plain letters of a word, whole or by character, with the span of each part."""
     if not _UNSPACED.search(word):
         return [(plain_letters(word), 0, len(word))]
     parts = [(plain_letters(char), at, at + 1) for at, char in enumerate(word)]

@@ -461,10 +461,7 @@ def _spans(name: str, on: date) -> list[tuple[date, date]]:
 
 
 def _season(year: int, month: int) -> tuple[date, date]:
-    """Return the three months of a season that begins in a month.
-
-    A winter ends in the next year.
-    """
+    """Return the three months that begin in a month, in winter until the next year."""
     first = date(min(max(year, 1), 9998), month, 1)
     return first, month_end(month_after(first, 2))
 

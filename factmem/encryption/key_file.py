@@ -125,10 +125,7 @@ class KeyFile:
         return keys
 
     def _content(self) -> bytes:
-        """Return the content of the file.
-
-        Read again if it was replaced and overwritten meanwhile.
-        """
+        """Return the content of the file, read again if it was replaced and overwritten meanwhile."""
         while True:
             with self.path.open("rb") as file:
                 content = file.read()

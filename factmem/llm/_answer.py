@@ -462,10 +462,7 @@ def _structure_inside(value: JsonValue) -> dict[str, JsonValue] | list[JsonValue
 def _repair_at(
     value: JsonValue, location: tuple[int | str, ...], wanted: str
 ) -> tuple[JsonValue, bool]:
-    """Repair the part of `value` at `location`, in place.
-
-    A location also names branches of unions, which are not keys of the data.
-    """
+    """Repair the part of `value` at `location`, which also names branches of unions, in place."""
     for depth, step in enumerate(location, start=1):
         if isinstance(value, dict) and isinstance(step, str) and step in value:
             value[step], is_changed = _repair_at(value[step], location[depth:], wanted)

@@ -88,10 +88,7 @@ def with_words(messages: Sequence[Message], words: str) -> list[Message]:
 
 
 def _read(response: ChatResponse, wanted: AnswerType[T], usage: Usage) -> Reading[T] | Problem:
-    """Parse an answer; raise if it is a refusal or cut off, because asking again would not help.
-
-    `usage` is the usage so far.
-    """
+    """Parse an answer; raise if it is a refusal or cut off, because asking again would not help."""
     if response.refusal:
         message = "The model refused to answer; `raw` is its answer. Nothing was saved."
         raise ExtractionError(message, raw=response.text or response.refusal, usage=usage)

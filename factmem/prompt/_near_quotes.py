@@ -46,10 +46,7 @@ class _Word(NamedTuple):
 
 
 def near_span(text: FoldedText, quote: str) -> tuple[int, int] | None:
-    """Return the span in the plain text of a message that an inexact quote means, or None.
-
-    The span has the same numbers as the quote, and a negation if and only if the quote has one.
-    """
+    """Return the span that an inexact quote means, with the same numbers and negation, or None."""
     said = _words(text.plain)[:_MOST_WORDS]
     for form in _forms(quote):
         asked = _words(FoldedText(form).plain)
@@ -137,10 +134,7 @@ def _numbers(text: str) -> list[str]:
 
 
 def _words(text: str) -> list[_Word]:
-    """Return the words of a text in plain letters.
-
-    Scripts without spaces give single characters.
-    """
+    """Return the words of a text in plain letters, single characters of scripts without spaces."""
     found = list[_Word]()
     for piece in _PIECE.finditer(text):
         for letters, start, end in letters_of(piece.group()):

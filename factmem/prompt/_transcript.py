@@ -323,10 +323,7 @@ class Transcript:
         return limited
 
     def _limit_to(self, own: set[str | None]) -> None:
-        """Make the messages of other users context.
-
-        Messages without a name are the user's if no message has a name, or only another user's.
-        """
+        """Make messages of other users context, and those without a name if others have one."""
         names = {name for name in _user_names(self.messages) if name is not None}
         is_named = bool(own) or len(names) > 1 or isinstance(self._speaker, str)
         if not names:

@@ -13,7 +13,8 @@ class AgentMemoryProvider(Protocol):
     """A store of facts with the four methods that every backend must have.
 
     The scope is always explicit. An unbound per-entity subject raises `UnboundSubjectError`
-    before anything is read or written. Any number of tasks may call an instance concurrently.
+    before anything is read or written. Any number of tasks may call an instance concurrently. Every
+    method raises `StorageError` if the store could not be read or written.
     """
 
     async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
@@ -31,7 +32,6 @@ class AgentMemoryProvider(Protocol):
 
         Raises:
             ValueError: A value would change in a round trip through JSON. Nothing was stored.
-            StorageError: The store failed. Nothing was acknowledged.
         """
         ...
 
@@ -45,16 +45,11 @@ class AgentMemoryProvider(Protocol):
 
         Raises:
             StoredFactError: A stored value does not fit the concept's `value_type`.
-            StorageError: The store could not be read.
         """
         ...
 
     async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> list[AnyFact]:
-        """Return all current facts, each concept with the type it was last saved with.
-
-        Raises:
-            StorageError: The store could not be read.
-        """
+        """Return all current facts, each concept with the type it was last saved with."""
         ...
 
     async def load_by_description(
@@ -64,8 +59,5 @@ class AgentMemoryProvider(Protocol):
 
         A fact matches if its concept's description contains the phrase, or if every word of the
         phrase is in the keyword, the description or the values. Case and width (NFKC) are ignored.
-
-        Raises:
-            StorageError: The store could not be read.
         """
         ...

@@ -122,22 +122,7 @@ class FactStore:
         self._limit = None if limit is None else expect(limit, PlaceLimit, "limit", example)
 
     async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
-        """Store `fact` as a statement about its concept, said at its `timestamp`.
-
-        A SINGLE fact replaces the value of its concept in this place that was said before it; of
-        equal times the greater `id` counts. If a later value is there, the fact is history at once.
-        A time after the store's clock counts as now. A MULTIPLE fact adds the values that are not
-        current yet, and a SINGLE one joins them. A value that is already current is confirmed, not
-        duplicated.
-
-        When this returns, the fact is as durable as the provider promises. If it raises, the fact
-        is not acknowledged, and is stored completely or not at all. A save that is cancelled before
-        its write begins is not stored; one that is cancelled later is.
-
-        Raises:
-            ValueError: A value would change in a round trip through JSON. Nothing was stored.
-            StorageError: The store failed. Nothing was acknowledged.
-        """
+        """Store a fact as a statement about its concept; see `AgentMemoryProvider.save`."""
         identity = self._enter(subject, scope)
         await self._append(identity, [stored_fact(fact)])
 
@@ -245,11 +230,7 @@ class FactStore:
     async def load_by_description(
         self, description: str, subject: MemorySubject, scope: MemoryScope
     ) -> list[AnyFact]:
-        """Return the current facts that match a few words.
-
-        A fact matches if its concept's description contains the phrase, or if every word of the
-        phrase is in the keyword, the description or the values. Case and width (NFKC) are ignored.
-        """
+        """Return the current facts that match a few words; see `AgentMemoryProvider`."""
         phrase = phrase_of(description)
         return described(await self.load_all(subject, scope), phrase)
 
@@ -669,7 +650,6 @@ class FactStore:
         Raises:
             ValueError: A value would change in a round trip through JSON. Nothing was recorded.
             PlaceFullError: The facts exceed the limit of the place. Nothing was recorded.
-            StorageError: The store failed. Nothing was acknowledged.
         """
         identity = self._enter(subject, scope)
         stated, ended = statements(facts), list(retracted)

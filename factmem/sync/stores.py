@@ -95,7 +95,7 @@ class StoreSync(WrapsContext[S]):
             self._portal.call(changes.aclose)
 
     def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
-        """Store `fact` as a statement about its concept, said at its `timestamp`."""
+        """Store a fact as a statement about its concept; see `AgentMemoryProvider.save`."""
         return self._portal.call(self._wrapped.save, fact, subject, scope)
 
     def save_many(
@@ -146,7 +146,7 @@ class StoreSync(WrapsContext[S]):
     def load_by_description(
         self, description: str, subject: MemorySubject, scope: MemoryScope
     ) -> list[AnyFact]:
-        """Return the current facts that match a few words."""
+        """Return the current facts that match a few words; see `AgentMemoryProvider`."""
         return self._portal.call(self._wrapped.load_by_description, description, subject, scope)
 
     def history(

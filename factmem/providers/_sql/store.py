@@ -141,9 +141,6 @@ class SqlStore(FactStore):
 
         Returns:
             The place of each string; None if the string is in `known`.
-
-        Raises:
-            StorageError: The store could not be read.
         """
         self._check_open()
         found = await self._places.states(frozenset(known))
@@ -157,9 +154,6 @@ class SqlStore(FactStore):
         """Return the entries that were recorded after a state of `states`.
 
         None if an earlier entry was changed or removed meanwhile: then read all with `entries`.
-
-        Raises:
-            StorageError: The store could not be read.
         """
         return await self._places.entries_since(self._enter_place(place), state)
 

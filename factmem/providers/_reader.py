@@ -7,6 +7,7 @@ and the rest is returned. It caches nothing; stores and recall have caches of th
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import anyio
@@ -42,18 +43,11 @@ class FactReader:
         return self._concepts
 
     async def concept(self, concept: Concept[Any, L], places: Sequence[Place]) -> Resolution[L]:
-
-        async def read(place: Place) -> "_Found[L]":
-            return await self._load(concept, place)
-
-        placed, unreadable = _together(await each_of(read, places))
+        placed, unreadable = _together(await each_of(partial(self._load, concept), places))
         return resolve(placed, unreadable)
 
-    async def everything(
-        self, places: Sequence[Place], concepts: Iterable[Concept[Any, Any]] = ()
-    ) -> Resolution[AnyFact]:
-        """Return the facts of every concept, resolved over the places; typed as in `found`."""
-        placed, unreadable = await self.found(places, concepts)
+    async def everything(self, places: Sequence[Place]) -> Resolution[AnyFact]:
+        placed, unreadable = await self.found(places)
         if len(placed) > MANY:
             return await self._workers.run(lambda: resolve(placed, unreadable))
         return resolve(placed, unreadable)
@@ -62,11 +56,7 @@ class FactReader:
         self, places: Sequence[Place], concepts: Iterable[Concept[Any, Any]] = ()
     ) -> "_Found[AnyFact]":
         known = self._concepts | {concept.keyword: concept for concept in concepts}
-
-        async def read(place: Place) -> "_Found[AnyFact]":
-            return await self._load_all(place, known)
-
-        return _together(await each_of(read, places))
+        return _together(await each_of(lambda place: self._load_all(place, known), places))
 
     async def as_stored(self, places: Sequence[Place]) -> list[PlacedFact]:
         """Return all current facts of the places, unresolved; misfits as plain JSON."""

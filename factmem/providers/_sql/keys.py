@@ -84,12 +84,20 @@ class StoreKeys:
             self._change(lambda row: self._rewrapped(row, encryption), encryption)
             return
         self._change(lambda row: self._with_new_generation(row, encryption), encryption)
-        rewrite_some: Callable[[list[bytes], Session, int], None] = self._rewrite
-        if progress is not None:
-            total = sum(map(len, self._outdated()))
-            rewrite_some = _Reporting(self._rewrite, progress, total)
+        done, total = 0, 0 if progress is None else sum(map(len, self._outdated()))
+
+        def reporting(keys: list[bytes], session: Session, attempt: int) -> None:
+            nonlocal done
+            for key in keys:
+                self._rewrite([key], session, attempt)
+                done = min(done + 1, total)
+                if progress is not None:
+                    progress(done, total)
+
         self._settle(
-            rewrite_some, lambda row: self._without_old_generations(row, encryption), encryption
+            self._rewrite if progress is None else reporting,
+            lambda row: self._without_old_generations(row, encryption),
+            encryption,
         )
 
     def _rewrapped(self, row: StoreRow, encryption: Encryption) -> StoreRow:
@@ -242,23 +250,6 @@ class StoreKeys:
             writer.check_ring(session)
             for place, data_key in rows:
                 session.rows(sql.SET_DATA_KEY, [sealing.rewrapped(place, data_key), place])
-
-
-class _Reporting:
-    """Brings places to the newest generation, and reports how many are done."""
-
-    def __init__(
-        self, bring: Callable[[list[bytes], Session, int], None], progress: Progress, total: int
-    ) -> None:
-        self._bring = bring
-        self._progress = progress
-        self._done, self._total = 0, total
-
-    def __call__(self, keys: list[bytes], session: Session, attempt: int) -> None:
-        for key in keys:
-            self._bring([key], session, attempt)
-            self._done = min(self._done + 1, self._total)
-            self._progress(self._done, self._total)
 
 
 def _outdated(row: StoreRow, after: bytes, most: int) -> list[object]:

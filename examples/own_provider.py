@@ -17,7 +17,7 @@ from factmem import Concept, FactType, MemoryScope, MemorySubject, MultipleFacts
 from factmem.ledger.entries import Entry, decoded, encoded_entry, stamped
 from factmem.ledger.ledger import Ledger
 from factmem.models.places import Boundary, Identity
-from factmem.models.when import TimeProvider, system_clock
+from factmem.models.when import StoreClock, TimeProvider, system_clock
 from factmem.providers import (
     Decision,
     Erased,
@@ -26,7 +26,6 @@ from factmem.providers import (
     FactStore,
     PlaceInfo,
     Present,
-    StoreClock,
     Unread,
     place_info,
 )

@@ -33,7 +33,7 @@ from factmem._cli.options import GIVEN, Options, Reveal
 from factmem._cli.output import Answer, Problem, counted
 from factmem._cli.place_names import find_place, parse_place, place_name
 from factmem._cli.targets import Kind, Target, held_anywhere, held_in, kind_of, target_of
-from factmem._concurrency.garbage import paused_collection
+from factmem._concurrency.threads import paused_collection
 from factmem.encryption.key import Key
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.actors import acting

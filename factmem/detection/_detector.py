@@ -7,7 +7,7 @@ from datetime import UTC
 from pydantic import JsonValue
 from typing_extensions import TypeForm, TypeVar
 
-from factmem._concurrency.per_loop import Workers
+from factmem._concurrency.threads import Workers
 from factmem.detection._candidates import Rules
 from factmem.detection._current_values import CurrentValues, offered_concepts
 from factmem.detection._earlier import EarlierStatements

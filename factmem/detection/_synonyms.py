@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from anyio import move_on_after
 
-from factmem._concurrency.per_loop import Workers
+from factmem._concurrency.threads import Workers
 from factmem._text.spelling import given_values
 from factmem.detection._candidates import Candidate, Rules
 from factmem.detection._current_values import CurrentValues, Topic, same_value, topic_of

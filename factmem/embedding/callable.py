@@ -5,7 +5,7 @@ from inspect import isawaitable, iscoroutinefunction
 from typing import TypeAlias
 
 from factmem._arguments import expect_function
-from factmem._concurrency.per_loop import Workers
+from factmem._concurrency.threads import Workers
 from factmem.embedding.openai import EmbeddingModel
 from factmem.errors import EmbeddingError
 

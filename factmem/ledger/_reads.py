@@ -15,7 +15,7 @@ from itertools import count
 from operator import itemgetter
 from typing import Any
 
-from factmem._concurrency.garbage import paused_collection
+from factmem._concurrency.threads import paused_collection
 from factmem.ledger._items import (
     ChangeLog,
     Condition,

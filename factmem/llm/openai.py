@@ -26,7 +26,7 @@ from pydantic_core import to_json
 from typing_extensions import TypeForm, TypeVar
 
 from factmem._arguments import expect, expect_all, expect_within, has_name, kind_of
-from factmem._concurrency.per_loop import PerLoopResource
+from factmem._concurrency.threads import PerLoopResource
 from factmem.errors import ChatModelError, MissingExtraError
 from factmem.llm._answer import AnswerType, Problem, items_in, members_in, strict_schema, text_in
 from factmem.llm._api_errors import Concern, complaint, concern_of, repeats, texts_of

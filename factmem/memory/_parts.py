@@ -16,7 +16,7 @@ from factmem._arguments import (
     has_name,
     kind_of,
 )
-from factmem._concurrency.per_loop import Workers
+from factmem._concurrency.threads import Workers
 from factmem.detection.report import Detection
 from factmem.embedding.base import Embedder
 from factmem.errors import StorageError

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from factmem.models.places import Place as Place
     from factmem.models.profile import Profile as Profile
     from factmem.models.profile import remembered as remembered
+    from factmem.models.when import StoreClock as StoreClock
     from factmem.models.when import TimeProvider as TimeProvider
     from factmem.models.when import When as When
 else:
@@ -40,6 +41,6 @@ else:
             ),
             "places": "Boundary MemoryScope MemoryScopeType MemoryScopesProfile MemorySubject Place",
             "profile": "Profile remembered",
-            "when": "TimeProvider When",
+            "when": "StoreClock TimeProvider When",
         },
     )

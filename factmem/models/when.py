@@ -1,6 +1,6 @@
 """When: a year, a month, a day or a moment, in the precision and time zone it was given in.
 
-Clocks, aware UTC times, and stamps: times as the strings that entries store.
+Clocks, also of stores, aware UTC times, and stamps: times as the strings that entries store.
 """
 
 import re
@@ -9,15 +9,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
+from threading import Lock
 from typing import TypeAlias
 
 import orjson
 
-from factmem._arguments import expect
+from factmem._arguments import expect, expect_function
 from factmem.errors import InputValueError
 from factmem.models._values import with_article
 
-__all__ = ["TimeProvider", "When", "system_clock"]
+__all__ = ["StoreClock", "TimeProvider", "When", "system_clock"]
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
 
 
 def utc(when: datetime, what: str) -> datetime:
@@ -55,6 +59,11 @@ def stamp(when: datetime) -> str:
 def moment(text: str) -> datetime:
     """Return the datetime of a stamp."""
     return datetime.fromisoformat(text)
+
+
+def micros(text: str) -> int:
+    """Return a stamp as microseconds since 1970."""
+    return (moment(text) - EPOCH) // MICROSECOND
 
 
 def before(now: str, span: timedelta) -> str:
@@ -229,3 +238,50 @@ def begin_of(text: str) -> str:
 def end_of(text: str) -> str:
     """Return the first moment after a stored text, as a stamp."""
     return stamp(when_of(text).end)
+
+
+class StoreClock:
+    """A clock that never goes back, even if the underlying clock does. Thread-safe.
+
+    An expired value stays expired: a reading is at least the previous one, and at least the time of
+    the place's last entry. Entries are recorded with the underlying clock's time, so a clock that
+    was wrong while it was only read has no lasting effect.
+    """
+
+    def __init__(self, clock: TimeProvider = system_clock) -> None:
+        self._clock = expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)")
+        self._lock = Lock()
+        self._latest = ""
+
+    def now(self, recorded_at: str = "") -> str:
+        """Return the time for reading a place whose last entry was recorded at `recorded_at`."""
+        read = self.recording()
+        with self._lock:
+            self._latest = max(read, self._latest)
+            return max(self._latest, recorded_at)
+
+    def recording(self, recorded_at: str = "") -> str:
+        """Return the time for recording an entry, no earlier than `recorded_at`."""
+        return max(stamp(utc(self._clock(), "time of the clock")), recorded_at)
+
+    def micros(self) -> int:
+        """Return the time for recording an entry, in microseconds since 1970."""
+        return (utc(self._clock(), "time of the clock") - EPOCH) // MICROSECOND
+
+    def start_in_child(self) -> None:
+        """Create a new lock in a forked child. The parent's may be held by a thread not copied."""
+        self._lock = Lock()
+
+
+class ServerClock:
+    """This host's clock, shifted to the time of the database server, so that all hosts agree."""
+
+    def __init__(self) -> None:
+        self._offset = timedelta(0)
+
+    def __call__(self) -> datetime:
+        return datetime.now(UTC) + self._offset
+
+    def set(self, microseconds: int) -> None:
+        server = EPOCH + timedelta(microseconds=microseconds)
+        self._offset = server - datetime.now(UTC)

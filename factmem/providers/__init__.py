@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from factmem.providers._backend import ErasedSinceError as ErasedSinceError
     from factmem.providers._backend import Extension as Extension
     from factmem.providers._backend import Present as Present
-    from factmem.providers._backend import StoreClock as StoreClock
     from factmem.providers._backend import Unread as Unread
     from factmem.providers._postgres.driver import Pool as Pool
     from factmem.providers.conversation_store import ConversationStore as ConversationStore
@@ -53,10 +52,7 @@ else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "_backend": (
-                "Backend Change Decision Erased ErasedSinceError Extension Present StoreClock "
-                "Unread"
-            ),
+            "_backend": "Backend Change Decision Erased ErasedSinceError Extension Present Unread",
             "_postgres.driver": "Pool",
             "conversation_store": "ConversationStore",
             "conversations": "ConversationInfo LearningState LearningTask NewTurn Turn TurnChanges",

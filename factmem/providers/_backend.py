@@ -1,26 +1,19 @@
 """The backend protocol: the operations that `FactStore` needs from its storage.
 
 A backend stores the entries of each place in order, applies them to a `Ledger`, which has the
-current values, and passes that ledger to pure functions. It stamps entries by a `StoreClock`.
+current values, and passes that ledger to pure functions.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from threading import Lock
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from factmem._arguments import expect_function
 from factmem.ledger.entries import Edit, Entry, encoded_entry
 from factmem.ledger.ledger import Ledger
 from factmem.models.places import UNBOUNDED, Boundary, Identity, Place
-from factmem.models.when import TimeProvider, stamp, system_clock, utc
 from factmem.providers.results import PlaceInfo, PlaceLimit
 
 R = TypeVar("R")
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 Present: TypeAlias = Callable[[Ledger, str], R]
 """A pure function of the ledger of a place and the time for expiry, as a stamp."""
@@ -203,52 +196,6 @@ class Backend(Protocol):
     async def close(self) -> None:
         """Finish accepted calls and release all resources. Called once."""
         ...
-
-
-class StoreClock:
-    """A clock that never goes back, even if the underlying clock does. Thread-safe.
-
-    An expired value stays expired: a reading is at least the previous one, and at least the time of
-    the place's last entry. Entries are recorded with the underlying clock's time, so a clock that
-    was wrong while it was only read has no lasting effect.
-    """
-
-    def __init__(self, clock: TimeProvider = system_clock) -> None:
-        self._clock = expect_function(clock, "clock", "clock=lambda: datetime.now(UTC)")
-        self._lock = Lock()
-        self._latest = ""
-
-    def now(self, recorded_at: str = "") -> str:
-        read = self.recording()
-        with self._lock:
-            self._latest = max(read, self._latest)
-            return max(self._latest, recorded_at)
-
-    def recording(self, recorded_at: str = "") -> str:
-        """Return the time for recording an entry, no earlier than `recorded_at`."""
-        return max(stamp(utc(self._clock(), "time of the clock")), recorded_at)
-
-    def micros(self) -> int:
-        """Return the time for recording an entry, in microseconds since 1970."""
-        return (utc(self._clock(), "time of the clock") - _EPOCH) // _MICROSECOND
-
-    def start_in_child(self) -> None:
-        """Create a new lock in a forked child. The parent's may be held by a thread not copied."""
-        self._lock = Lock()
-
-
-class ServerClock:
-    """This host's clock, shifted to the time of the database server, so that all hosts agree."""
-
-    def __init__(self) -> None:
-        self._offset = timedelta(0)
-
-    def __call__(self) -> datetime:
-        return datetime.now(UTC) + self._offset
-
-    def set(self, microseconds: int) -> None:
-        server = _EPOCH + timedelta(microseconds=microseconds)
-        self._offset = server - datetime.now(UTC)
 
 
 async def check_room(

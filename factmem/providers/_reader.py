@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import anyio
 
-from factmem._concurrency.per_loop import Workers
+from factmem._concurrency.threads import Workers
 from factmem.errors import StoredFactError
 from factmem.ledger._presentation import is_misfit, misfit_of
 from factmem.ledger.resolution import PlacedFact, Resolution, UnreadableConcept, resolve

@@ -22,9 +22,9 @@ from factmem.errors import FactmemError
 from factmem.ledger.history import ChangeReader, FactChange
 from factmem.models.facts import AnyConcept, checked_concepts
 from factmem.models.places import Identity, Place, checked_places
-from factmem.models.when import stamp, utc
+from factmem.models.when import micros, stamp, utc
 from factmem.providers._backend import Backend, Unread
-from factmem.providers._sql.places import micros, stamp_at
+from factmem.providers._sql.places import stamp_at
 
 _PAUSE = 0.02
 """Seconds between two looks. One at ten places of a local store takes 0.3 ms of processor."""

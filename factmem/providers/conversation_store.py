@@ -16,7 +16,7 @@ from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from factmem.ledger.entries import Entry
 from factmem.models._values import checked_name
 from factmem.models.places import UNBOUNDED, Boundary, Identity, Place
-from factmem.models.when import stamp, utc
+from factmem.models.when import MICROSECOND, stamp, utc
 from factmem.providers._backend import Backend
 from factmem.providers.conversations import (
     ConversationInfo,
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["ConversationStore"]
 
 R = TypeVar("R")
-
-_MICROSECOND = timedelta(microseconds=1)
 
 
 class Conversing(Protocol):
@@ -207,7 +205,7 @@ class ConversationStore:
             ValueError: `within` names subjects without entities or scopes, so that its places are
                 unknown.
         """
-        span = checked_span(lease, "lease") // _MICROSECOND
+        span = checked_span(lease, "lease") // MICROSECOND
         named_places(within)
         return await self._stored.converse(lambda stored: stored.take(span, within))
 
@@ -235,4 +233,4 @@ class ConversationStore:
 
 
 def _micros(span: timedelta | None, argument: str) -> int | None:
-    return None if span is None else checked_span(span, argument) // _MICROSECOND
+    return None if span is None else checked_span(span, argument) // MICROSECOND

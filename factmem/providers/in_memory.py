@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from factmem.models.when import TimeProvider, system_clock
-from factmem.providers._backend import StoreClock
+from factmem.models.when import StoreClock, TimeProvider, system_clock
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.results import PlaceLimit
 from factmem.providers.store import FactStore

@@ -20,8 +20,8 @@ from factmem.errors import InputError, InputValueError
 from factmem.ledger.entries import Entry
 from factmem.models._display import Displayed
 from factmem.models.places import DEFINITIONS, Identity, Place
-from factmem.models.when import TimeProvider, system_clock
-from factmem.providers._backend import Change, StoreClock
+from factmem.models.when import StoreClock, TimeProvider, system_clock
+from factmem.providers._backend import Change
 from factmem.providers._sql.anchors import check_erased
 from factmem.providers._sql.places import PlaceReader
 from factmem.providers._sql.search import StoredSearch

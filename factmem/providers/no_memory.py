@@ -13,8 +13,8 @@ from typing_extensions import override
 from factmem.ledger.entries import Entry, keywords_of
 from factmem.ledger.ledger import Ledger
 from factmem.models.places import Identity, Place
-from factmem.models.when import TimeProvider, system_clock
-from factmem.providers._backend import Decision, Erased, Extension, Present, StoreClock, Unread
+from factmem.models.when import StoreClock, TimeProvider, system_clock
+from factmem.providers._backend import Decision, Erased, Extension, Present, Unread
 from factmem.providers._definitions import Told, checked_told
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.store import FactStore

@@ -16,8 +16,7 @@ from factmem._arguments import expect, expect_methods, kind_of
 from factmem.encryption.aes256gcm import Encryption
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
-from factmem.models.when import TimeProvider
-from factmem.providers._backend import ServerClock, StoreClock
+from factmem.models.when import ServerClock, StoreClock, TimeProvider
 from factmem.providers._postgres.connections import Connections
 from factmem.providers._postgres.database import PostgresDatabase
 from factmem.providers._postgres.driver import Pool, checked_dsn, is_pool

@@ -12,7 +12,7 @@ from anyio.to_thread import run_sync
 from typing_extensions import Unpack
 
 from factmem._arguments import expect, expect_function, guided
-from factmem._concurrency.garbage import paused_collection
+from factmem._concurrency.threads import paused_collection
 from factmem.errors import StorageError
 from factmem.ledger._merging import CurrentChange, amended, edited, received
 from factmem.ledger._presentation import found_fact

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import anyio
 
-from factmem._concurrency.per_loop import PerLoop
+from factmem._concurrency.threads import PerLoop
 from factmem.errors import StorageError
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.places import Identity, Place

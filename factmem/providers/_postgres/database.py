@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TypeVar
 
-from factmem.providers._backend import ServerClock
+from factmem.models.when import ServerClock
 from factmem.providers._postgres import schema
 from factmem.providers._postgres.connections import Connections
 from factmem.providers._postgres.session import PostgresSession

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, TypeVar
 from factmem.errors import CorruptJournalError, FactmemError
 from factmem.ledger.entries import Entry
 from factmem.models.places import Boundary, Identity, Place
-from factmem.models.when import moment
+from factmem.models.when import micros, moment
 from factmem.providers._sql import session as sql
-from factmem.providers._sql.places import PlaceReader, among, entries_of, micros, stamp_at
+from factmem.providers._sql.places import PlaceReader, among, entries_of, stamp_at
 from factmem.providers._sql.sealing import NO_TAG, UnknownGenerationError
 from factmem.providers._sql.session import PlaceRow, Row, Session
 from factmem.providers._sql.stored_places import StoredPlaces

@@ -15,7 +15,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import lru_cache, partial
 from hashlib import blake2b
 from hmac import compare_digest
@@ -24,13 +24,13 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from factmem._concurrency.garbage import paused_collection
+from factmem._concurrency.threads import paused_collection
 from factmem.errors import CorruptJournalError, FactmemError, StorageError, TamperedError
 from factmem.ledger._trace import refolded
 from factmem.ledger.entries import Entry, check_size, decoded, encoded_entry, keywords_of, stamped
 from factmem.ledger.ledger import KeywordSearch, Ledger
 from factmem.models.places import Boundary, Identity, levels_of
-from factmem.models.when import moment, stamp
+from factmem.models.when import EPOCH, stamp
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.sealing import NO_TAG, Extent, Sealer, Sealing
 from factmem.providers._sql.session import PlaceRow, Row, Session
@@ -40,13 +40,7 @@ from factmem.providers.conversations import owner_of
 _MOST_FACTS = 256
 """The most facts of one line."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _WIDE = b'{"wide":true,'
-
-
-def micros(text: str) -> int:
-    return (moment(text) - _EPOCH) // _MICROSECOND
 
 
 def stamp_at(at: int) -> str:
@@ -61,7 +55,7 @@ def stamp_at(at: int) -> str:
 
 @lru_cache(maxsize=4096)
 def _second(seconds: int) -> str:
-    return stamp(_EPOCH + timedelta(seconds=seconds))[:-7]
+    return stamp(EPOCH + timedelta(seconds=seconds))[:-7]
 
 
 class Part(NamedTuple):

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 import orjson
 import pydantic_core
 
-from factmem._concurrency.garbage import paused_collection
+from factmem._concurrency.threads import paused_collection
 from factmem.errors import StorageError
 from factmem.ledger._items import Item, KeywordItems, values_of
 from factmem.ledger._presentation import concept_of, presented
@@ -35,17 +35,10 @@ from factmem.models.actors import NOBODY
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity
 from factmem.models.recall_filter import RecallFilter, marks_of
-from factmem.models.when import moment
+from factmem.models.when import micros, moment
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.conversations import body_of
-from factmem.providers._sql.places import (
-    ODD_ENTRIES,
-    PlaceReader,
-    entries_of,
-    micros,
-    stamp_at,
-    topic_of,
-)
+from factmem.providers._sql.places import ODD_ENTRIES, PlaceReader, entries_of, stamp_at, topic_of
 from factmem.providers._sql.sealing import NO_TAG, Sealer
 from factmem.providers._sql.session import Row, Session
 from factmem.providers._sql.stored_places import StoredPlaces

@@ -24,20 +24,19 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 from anyio import CancelScope
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
-from factmem._concurrency.garbage import paused_collection
-from factmem._concurrency.per_loop import Workers
+from factmem._concurrency.threads import Workers, paused_collection
 from factmem.errors import FactmemError, TamperedError, WrongKeyError
 from factmem.ledger._items import Condition
 from factmem.ledger.entries import Edit, Entry, exported
 from factmem.ledger.ledger import Ledger
 from factmem.models.places import Boundary, Identity
+from factmem.models.when import StoreClock, micros
 from factmem.providers._backend import (
     Decision,
     Erased,
     ErasedSinceError,
     Extension,
     Present,
-    StoreClock,
     Unread,
 )
 from factmem.providers._group_commit import EventLoop, GroupCommit, Pending
@@ -55,7 +54,6 @@ from factmem.providers._sql.places import (
     conversations,
     counted,
     identities,
-    micros,
     parts_of,
     stamp_at,
     understood,

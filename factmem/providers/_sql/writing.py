@@ -25,8 +25,7 @@ from factmem.errors import FactmemError
 from factmem.ledger._removal import compacted
 from factmem.ledger.entries import Edit, Entry, encoded_entry, keywords_of
 from factmem.models.places import Identity
-from factmem.models.when import before
-from factmem.providers._backend import StoreClock
+from factmem.models.when import StoreClock, before, micros
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.places import (
     Answer,
@@ -35,7 +34,6 @@ from factmem.providers._sql.places import (
     PlaceReader,
     Position,
     Saved,
-    micros,
     parts_of,
     topic_of,
 )

@@ -367,7 +367,10 @@ def edited(entries: Sequence[Entry], edit: Edit) -> list[Entry | None]:
 
 
 class Received(list[Entry]):
-    """Checked entries from outside, as the store would read them back: none is recorded early."""
+    """Checked entries from outside the store, in the form in which it would read them back.
+
+    An entry counts as recorded no earlier than the one before it.
+    """
 
     def __init__(self, checked: Iterable[Entry]) -> None:
         super().__init__(checked)

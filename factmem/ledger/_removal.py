@@ -322,7 +322,7 @@ class Rest:
         return stub
 
     def _marked(self, fact: StoredFact, superseded: list[int], waits: list[int]) -> StoredFact:
-        """Return a fact with its superseded and proposed values marked: what made them so may go."""
+        """Return a fact with its superseded and proposed values marked: the causes may be removed."""
         marks = fact.get("superseded", []), fact.get("proposed", [])
         is_moved = marks[1] not in ([], waits)  # to other positions
         if marks == (superseded, waits) or not (self._is_removing or is_moved):
@@ -335,7 +335,7 @@ class Rest:
         return marked
 
     def _unquoted(self, saved: SavedFact) -> StoredFact:
-        """Return a fact without the words of a purged value, but a quote that states others stays."""
+        """Return a fact without a purged value's words; a quote that states others is kept."""
         fact = saved.fact
         source = fact.get("source")
         if source is None:

@@ -319,7 +319,10 @@ class Asking(Generic[T]):
         return replace(outcome, usage=refused + outcome.usage)
 
     def _messages(self, messages: Sequence[Message], problem: Problem | None) -> Sequence[Message]:
-        """Append the instruction in words, unless the endpoint enforces the schema, as it seems."""
+        """Append the instruction in words, unless the endpoint enforces the schema.
+
+        After an answer that does not fit they are always appended: it might not enforce it.
+        """
         if self._format is Format.STRICT_SCHEMA and problem is None:
             return messages
         return with_words(messages, self._wanted.instruction())

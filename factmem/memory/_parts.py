@@ -232,7 +232,10 @@ def observed(model: ChatModel | None, events: MemoryEvents) -> ChatModel | None:
 
 
 async def tell_definitions(parts: MemoryParts) -> None:
-    """Tell the store the concepts once; an event names those that differ, or a failure."""
+    """Tell the store the concepts once; an event names those that differ.
+
+    If the store fails, only the event says so: no other call depends on it.
+    """
     declared, told = parts.settings.concepts, parts.settings.told
     is_read_only = parts.selection.boundary.is_read_only
     if told >= set(declared) or is_read_only or not is_complete(parts.provider):

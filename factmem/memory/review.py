@@ -418,7 +418,7 @@ def _removed(fact: AnyFact) -> Callable[[Ledger, str], Entry]:
 def _retracted(
     fact: AnyFact, keys: Iterable[Canonical], ledger: Ledger, now: str
 ) -> list[RetractedValue]:
-    """Return the ends of values, also of those said at the same time, which a clock set back gives."""
+    """Return the ends of values, also of those said at the same time: a clock may be set back."""
     held = [item for word in fact.concept.keywords for item in ledger.items(word, now).values()]
     last = max([fact.id, *(item.last[1] for item in held)])
     return [

@@ -119,7 +119,7 @@ def _is_text(value: JsonValue) -> bool:
 
 
 def _fact(parts: MemoryParts, asked: SaveArguments, concept: Concept[Any, Any]) -> Any:
-    """Return the fact to save; `ValueError`, without the value, if it is not possible."""
+    """Return the fact to save; a `ValueError` does not quote the value."""
     if asked.value is None:
         raise ValueError("`value` is missing")
     try:

@@ -314,7 +314,10 @@ class StoreView(_View, FactStore):
         return inside if len(listings) == 1 else in_order(inside)
 
     async def _places_of_entities(self, wanted: Boundary) -> list[PlaceInfo]:
-        """Return the places inside, for a subject that stands for many entities: listed by index."""
+        """Return the places inside, for a subject that stands for many entities.
+
+        A store finds their names by an index, and reads no others.
+        """
         subjects, scopes = wanted.listed()
         listed = await self._store.list_places(subjects=subjects, scopes=scopes)
         found: list[PlaceInfo] = []

@@ -484,7 +484,10 @@ def subject_path(sealing: Sealing, name: str, entity: str | None) -> bytes:
 
 
 def _about(keyword: str, bodies: Iterable[bytes], ats: Sequence[int]) -> list[Entry]:
-    """Return the entries of the lines whose bytes may be about a keyword: in JSON, or with escapes."""
+    """Return the entries of the lines that may be about a keyword, found by the bytes of its JSON.
+
+    A line with an escape that JSON never needs is parsed, too.
+    """
     text = orjson.dumps(keyword)
     found = [
         (body, at)

@@ -627,7 +627,7 @@ class SearchIndex:
         self._write(plan, state, _Changes(new, {key: plan.ends[key][2]}, gone, first))
 
     def _saved(self, plan: Plan, key: bytes, session: Session, reader: PlaceReader) -> _Saved:
-        """Return the pieces and keywords of new lines, and their ledgers if those are enough."""
+        """Return the pieces and keywords of new lines, and the ledgers of these if they are enough."""
         pieces, keywords = dict[tuple[str, str], _Piece](), set(plan.ended)
         sealer, last = reader.sealer(key, None), plan.known.get(key, 0)
         while rows := session.rows(_READ_LINES, [key, last, _LINES]):

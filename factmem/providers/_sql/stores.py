@@ -69,7 +69,7 @@ def _nothing(session: Session, key: bytes, removed: Sequence[Entry] | None) -> N
 
 
 class Opening:
-    """Finds a store, creates it at the first write. Thread-safe. A key ring has `sealed_as`."""
+    """Finds a store, and creates it at the first write. `sealed_as` is its name in the key ring."""
 
     def __init__(
         self,
@@ -273,7 +273,10 @@ class Opening:
 
 
 def _check_places(session: Session, row: StoreRow, sealing: Sealing) -> None:
-    """Raise unless a place has the key that the store's row gives it, or all would be missing."""
+    """Raise unless a place has the key that the store's row gives it.
+
+    With the id of another store, every place would seem to be missing.
+    """
     for place, names, data_key, _ in session.rows(
         sql.LIST.format(where=""), [row.number, sql.FIRST_PLACE, 1]
     ):

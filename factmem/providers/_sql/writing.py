@@ -270,7 +270,7 @@ class PlaceWriter:
         sealer.check_tail(Counters(extent, size, before, row.purged), tail[: len(NO_TAG)], tail)
 
     def check_ring(self, session: Session, *, makes_place: bool = False) -> None:
-        """Raise if the key ring was rotated since the store was opened: it has no new data key's.
+        """Raise if the key ring was rotated meanwhile: a new data key would be under a dropped one.
 
         With `makes_place` raise also if an anchor was taken: it would miss the new place. The row
         of the store is locked until the commit, so that neither begins now.

@@ -543,7 +543,7 @@ class SqliteDatabase:
     # Erasures
 
     def finish_erasure(self) -> bool:
-        """Empty the log, which has copies; return whether a reader prevents that."""
+        """Empty the log, which has copies of erased values; return whether a reader prevents that."""
         return not self.truncate()
 
     def truncate(self, seconds: float = 1.0) -> bool:

@@ -133,7 +133,7 @@ def closed_on_error(db: sqlite3.Connection) -> Generator[sqlite3.Connection]:
 
 
 class DatabaseFiles:
-    """The files of one folder; the `mode` of a new one is that of its files, but for executing."""
+    """The files of one folder. It gets the permissions `mode`, its files those without execution."""
 
     def __init__(
         self, root: Path, busy_timeout: float, *, allow_network: bool, mode: int = 0o700
@@ -308,9 +308,9 @@ class DatabaseFiles:
             path.unlink(missing_ok=True)
 
     def open(self) -> tuple[sqlite3.Connection, bool] | None:
-        """Open the database for reading, and say if it is fixed; None if nothing was saved yet.
+        """Open the database for reading; return None if nothing was saved yet.
 
-        A file is fixed if the folder is read-only and has no log: then it cannot change.
+        Also returns whether the file cannot change: the folder is read-only and has no log.
         """
         with self.readable():
             return self._opened() if self.exists() else None

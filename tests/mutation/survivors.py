@@ -8,16 +8,15 @@ EXPLAINED: dict[str, str] = {
     "covariant=True) [True -> False]": "only type checkers read it",
     "models/_values.py: errors = exc.errors(include_url=False, include_context=False, "
     "include_input=False) [False -> True]": "only the types of the errors are used",
-    "ledger/ledger.py: fact_id, position = (fact['id'], 0) [0 -> 1]": "the loop sets it for each value",
     "recall/_ranking.py: best = [each for each in scored if each[0] >= least] "
     "[each[0] >= least -> each[0] > least]": (
         "no score is exactly a rounding step below that of the last match"
     ),
     "recall/_ranking.py: if best and len(best) < len(scored): "
     "[len(best) < len(scored) -> len(best) <= len(scored)]": "all tie with the last one, or score more",
-    "detection/_candidates.py: sentence = plain[max(citation.span[0] - 40, 0):citation.span[1] + 40] "
+    "detection/_candidates.py: start, end = (max(citation.span[0] - 40, 0), citation.span[1]) "
     "[40 -> 41]": "one character more around a quote in which a few words are looked for",
-    "providers/_sql/places.py: if size <= _LARGE: [size <= _LARGE -> size < _LARGE]": (
+    "providers/_sql/places.py: if row.size <= _LARGE: [row.size <= _LARGE -> row.size < _LARGE]": (
         "a place of exactly that size is read in two ways with one result"
     ),
     "recall/_ranking.py: return zip(*(column[best].tolist() for column in columns), strict=True) "

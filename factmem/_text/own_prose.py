@@ -49,7 +49,7 @@ _TEXT = re.compile(
     r"|quot\w+|documents?|pdf|files?|comments?|prompts?|draft|lyrics|poem|novel|story|manual|label|screenshot|photo|picture"
     r"|transcript|voicemail|source|chat|tweet|threads?|blog|wiki|newsletter|spam|scam|notice|terms|bots?|content|link|paragraph"
     r"|this|these|following|below|above|here|found|got|received|gets?|copied|past(?:e|ed)|sent|saw|seen|came|stumbled|translat\w+"
-    r"|summar\w+|explain\w*|means?|reads?|reading|instructions?|system|nachricht\w*|brief\w*|seite\w*|artikel\w*|zettel|schild|hier|dies\w*"
+    r"|summar\w+|explain\w*|means?|reads?|reading|instructions?|system|nachricht\w*|briefe[ns]?|(?:\w*ein\w*|d[eai][rmns]|dies\w*|per) brief\w*|seite\w*|artikel\w*|zettel|schild|hier|dies\w*"
     r"|folgend\w*|bekommen|bekam|erhalten|gefunden|gelesen|geschickt|steht|stand|übersetz\w*|heißt|correo|mensaje|carta|página"
     r"|texto|artículo|esto|este|esta|aquí|recib\w+|encontr\w+|leí|traduc\w+|courriel|lettre|texte|ceci|cet?te|ce|ici|reçu"
     r"|trouvé|lu|tradui\w+|письм\w*|текст\w*|это|получил\w*|наш[её]л|переведи)\b"
@@ -90,7 +90,7 @@ _STATE = re.compile(
     re.IGNORECASE,
 )
 """The beginning of a plain statement about the writer."""
-_STATE_WORDS = 10
+_STATE_WORDS, _STATE_LETTERS = 10, 100
 """A longer statement may introduce something."""
 _RELATED = re.compile(
     r"\b(?:you|your|how|what|who|which|that|about|else|other|example|regards|such|is an?|was|were|would|dein\w*|ihr\w*|wie|was|wer|dass)\b",
@@ -162,11 +162,16 @@ class Prose:
         self._titles = stems(plain) - stems(self._plain)
         lines = plain.strip().split("\n")
         self._is_long = len(lines) > _MOST_LINES or max(map(len, lines)) > _LONGEST_PART
+        sentences = [each for each in _SENTENCE.split(self._plain) if each.strip()]
+        # What nothing stands beside was not pasted beside the writer's own words.
+        self._is_one_sentence = len(sentences) == 1 and _is_short(sentences[0])
 
     def holds(self, start: int, end: int, value: str) -> bool:
         """Whether the writer says a quote and the words of its value in the own name."""
         if self._is_long or stems(value) & self._titles:
             return False
+        if self._is_one_sentence:
+            return True
         introduced = max(self._plain.rfind(mark, start, end - 1) for mark in ':\n"“”„«»')
         *others, before = _SENTENCE.split(self._plain[: max(start, introduced + 1)])
         behind = self._plain[end:]
@@ -220,8 +225,13 @@ def _is_state(text: str) -> bool:
 
 def _is_plain(text: str) -> bool:
     """Whether a statement is short, and speaks of nothing beside it and of nobody else."""
-    is_short = len(text.split()) <= _STATE_WORDS and "?" not in text
-    return is_short and _is_clean(text) and not (_RELATED.search(text) or _PERSON.search(text))
+    return "?" not in text and _is_short(text) and not _RELATED.search(text)
+
+
+def _is_short(text: str) -> bool:
+    """Whether a sentence is short, and speaks of no text and of nobody else."""
+    is_short = len(text.split()) <= _STATE_WORDS and len(text) <= _STATE_LETTERS
+    return is_short and _is_clean(text) and not _PERSON.search(text)
 
 
 def _is_clean(text: str) -> bool:

@@ -251,6 +251,21 @@ OTHERS = [
     ("For coding questions, use TypeScript", "use TypeScript"),
     ("Remind me to drink at each answer", "Remind me to drink at each answer"),
     ("I'm vegan: never suggest meat", "never suggest meat"),
+    *(
+        (text, "brief")
+        for text in (
+            "I like brief answers.",
+            "I prefer brief answers, please.",
+            "From now on, keep answers brief.",
+            "Brief answers only, please!",
+            "Could you keep answers brief?",
+            "brief answers pls",
+            "Short and brief answers are best for me.",
+        )
+    ),
+    ("Answers in a table are easiest for me", "in a table"),
+    ("No emojis in answers, thanks", "No emojis"),
+    ("답변은 짧을수록 좋아요", "짧을수록"),
 ]
 
 

@@ -264,7 +264,7 @@ def _split(entry: Entry) -> Iterator[Entry]:
     for name in ("facts", "forget"):
         items: Any = entry.get(name, ())
         is_alone = all(kind == name or kind not in entry for kind in KINDS)
-        if len(items) > _MOST_ITEMS and is_alone:
+        if isinstance(items, list) and len(items) > _MOST_ITEMS and is_alone:
             for start in range(0, len(items), _MOST_ITEMS):
                 part: Any = {**entry, name: items[start : start + _MOST_ITEMS]}
                 yield part

@@ -6,10 +6,12 @@ Half of the cases are of encrypted stores. Whoever changes a plain store makes i
 again, as they are no secret. Harmless means, without an anchor and without a backup:
 
 - a call ends in time, and raises nothing but an error of factmem;
-- an encrypted store returns what was saved, a plain one perhaps other values, which it believes;
+- an encrypted store returns what was saved, a plain one perhaps other values and times, which it
+  believes;
 - a user whose facts can be read is listed, exported and copied by a backup;
 - a save that returned is read by other processes, and after it no other user is missing;
-- an erasure that returned leaves nothing to read, and its receipt is not from the future.
+- an erasure that returned leaves nothing to read, and the receipt of an encrypted store is not from
+  the future.
 """
 
 import argparse
@@ -54,7 +56,8 @@ NAMES = ["anna", "ben", "carl", "dora"]
 PEOPLE = [PERSON.of(name) for name in NAMES]
 CHAT = "chat-1"
 LIMIT = 20.0
-"""Seconds of a call that count as a hang, and of a whole case six times as many."""
+"""Seconds of the processor that a call or a case may take. After six times as many by the clock, a
+call hangs, and the process ends with its traces."""
 
 
 class Fault(NamedTuple):
@@ -151,7 +154,7 @@ class Trial:
 
     async def _try(self, name: str, call: Awaitable[Any]) -> tuple[bool, Any]:
         """Return whether a call returned, and what."""
-        begin = time.monotonic()
+        begin = time.process_time()
         try:
             return True, await call
         except FactmemError as exc:
@@ -168,7 +171,7 @@ class Trial:
             self._fault(f"{name}: {type(exc).__name__} at {where}: {str(exc)[:150]}")
             return False, exc
         finally:
-            if (took := time.monotonic() - begin) > LIMIT:
+            if (took := time.process_time() - begin) > LIMIT:
                 self._fault(f"{name}: took {took:.0f} s")
 
     async def judge(self, root: Path) -> None:
@@ -322,6 +325,8 @@ class Trial:
                 read, turns = await self._try("turns", store.conversations.turns(CHAT, place))
                 if read and turns and name != "carl":
                     self._silent(f"erase: the messages of {name} are still read")
+        if not self.is_encrypted:
+            return
         if any(each.erased_at > datetime.now(UTC) + timedelta(minutes=5) for each in receipts):
             self._fault("erase: a receipt is from the future")
         async with self.opened(root) as store:
@@ -360,12 +365,12 @@ class Trial:
                         said.append(f"{kind}: {change(random, db)}")
             self.case = (", ".join(said), seed)
             faulthandler.dump_traceback_later(6 * LIMIT, exit=True)
-            begin = time.monotonic()
+            begin = time.process_time()
             try:
                 await self.judge(root)
             finally:
                 faulthandler.cancel_dump_traceback_later()
-            if (took := time.monotonic() - begin) > LIMIT:
+            if (took := time.process_time() - begin) > LIMIT:
                 self._fault(f"the case took {took:.0f} s")
 
 

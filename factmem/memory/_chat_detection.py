@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
+from logging import getLogger
 
 from factmem._arguments import expect, expect_all
 from factmem.detection.report import Detection, DetectionReport, DetectionRequest
@@ -14,6 +15,8 @@ from factmem.models.facts import FactSource, SourceKind, concepts_by_keyword
 from factmem.models.places import Identity, Place
 from factmem.prompt._transcript import Transcript
 from factmem.providers.results import Moment
+
+_log = getLogger("factmem.memory")
 
 
 async def detect_in_chat(
@@ -41,6 +44,13 @@ async def detect_in_chat(
             numbers=numbers,
             speaker=wanted.speaker,
         )
+        if since > len(messages):
+            _log.warning(
+                "Of %d messages none is read, because since=%d says that so many were: pass the whole "
+                "chat, or since=0",
+                len(messages),
+                since,
+            )
         places = parts.selection.detection_places()
         request = _request(parts, transcript, places, conversation, wanted)
         moments = {} if read_at is None else read_at

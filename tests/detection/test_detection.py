@@ -467,6 +467,16 @@ async def test_earlier_messages_are_context_only() -> None:
     assert '{"role": "user", "text": "I prefer the dark theme."}' in asked(model)
 
 
+async def test_a_chat_shorter_than_what_was_read_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    """A program that passes the last messages only would learn nothing, without a word."""
+    memory = memory_of(model=ScriptedChatModel())
+
+    report = await memory.auto_detect_facts([user("I use dark")], since=5)
+
+    assert report.saved == []
+    assert "since=5" in caplog.text
+
+
 # Cost and checks
 
 

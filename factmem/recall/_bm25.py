@@ -652,7 +652,7 @@ class TermIndex:
         """Return how many documents have some terms, given how many were found."""
         if self._everywhere is None:
             return found
-        few = sum(self._everywhere.holders.get(term, 0) for term, _ in terms)
+        few = max(self._everywhere.holders.get(term, 0) for term, _ in terms)
         return min(max(found, few), self._everywhere.size)
 
     def _dense_norms(self, lengths: Array, total: float, size: int) -> Array:

@@ -55,6 +55,7 @@ __all__ = ["Trial", "run"]
 NAMES = ["anna", "ben", "carl", "dora"]
 PEOPLE = [PERSON.of(name) for name in NAMES]
 CHAT = "chat-1"
+_REPLACED = {"database swapped", "files"}
 LIMIT = 20.0
 """Seconds of the processor that a call or a case may take. After six times as many by the clock, a
 call hangs, and the process ends with its traces."""
@@ -356,6 +357,8 @@ class Trial:
             said: list[str] = []
             for _ in range(random.choice([1, 1, 1, 2, 3])):
                 kind = random.choice(kinds)
+                if kind in _REPLACED and any(each.split(":")[0] in _REPLACED for each in said):
+                    continue  # a whole folder replaced is noticed by `name=` only
                 with suppress(sqlite3.Error, OverflowError, IndexError, ValueError, OSError):
                     if kind in BY_FILES:
                         said.append(f"{kind}: {BY_FILES[kind](random, root, self.copies)}")

@@ -18,10 +18,10 @@ from factmem.providers.conversations import LearningState
 
 try:
     from opentelemetry import metrics, trace
-except ImportError as exc:
+except ImportError as _exc:
     raise MissingExtraError(
         "Spans and metrics need OpenTelemetry: pip install 'factmem[opentelemetry]'"
-    ) from exc
+    ) from _exc
 
 __all__ = ["MemoryMetrics", "MemorySpans"]
 

@@ -341,7 +341,7 @@ class Ledger(LedgerReads):
             held.retractions.floor = max(held.retractions.floor, told(fact, at))
 
     def _note_end(self, fact: StoredFact) -> None:
-        self.may_expire = True
+        self.may_expire: bool = True
         if "expires_at" in fact:
             insort(self._expiries, (fact["expires_at"], fact["keyword"]))
         if "until" in fact:
@@ -652,7 +652,7 @@ class KeywordSearch:
 
     def __init__(self, keyword: str) -> None:
         self._keyword = keyword
-        self.ledger = Ledger()
+        self.ledger: Ledger = Ledger()
 
     def take(self, entries: Iterable[Entry]) -> None:
         """Apply the next entries, in order; parts about other keywords are ignored."""

@@ -1,7 +1,7 @@
 """Secrets in values and quotes: passwords, keys and card numbers, recognised by patterns."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from factmem.models.facts import Concept
@@ -130,28 +130,32 @@ def _stated(text: str) -> list[str]:
     A plain word is one if it ends its clause: "my password is swordfish", but not "my password is
     too long".
     """
-    found: list[str] = []
-    for each in _STATED.finditer(text[:4_000]):
+    found, text = list[str](), text[:4_000]
+    for each in _STATED.finditer(text):
         is_said, given, after = each.groups()
         word = given.strip(_AROUND)
         is_last = given != word or not after.strip() or not after[:1].isspace()
         if _is_code(word) or (is_said and is_last and len(word) > 2):
             found.append(word)
-    for each in _NAMED.finditer(text[:4_000]):
+    for each in _NAMED.finditer(text):
         clause = re.split(r"[.,;!?](?:\s|$)|。", each.group(1).lstrip(" ,?"))[0]
-        words = (word.strip(_AROUND) for word in re.split(r"[\s:=是は]+", clause))
-        found += [word for word in words if _is_strong_code(word) and not _PRODUCT.search(word)]
+        found += [
+            word for word in _words(clause) if _is_strong_code(word) and not _PRODUCT.search(word)
+        ]
         rest = re.split(r"[.;!?](?:\s|$)|。", each.group(1))[0].split()
         found += [word.strip(_AROUND) for word in rest if _STRONG_MARK.search(word)]
-    for sentence in re.split(r"[.;!?](?:\s|$)|[。\n]", text[:4_000]):
+    for sentence in re.split(r"[.;!?](?:\s|$)|[。\n]", text):
         if _CODE.search(sentence) and _LOCKED.search(sentence):
-            words = (word.strip(_AROUND) for word in re.split(r"[\s:=是は]+", sentence))
-            found += [word for word in words if _opens(word)]
-    before = (each.group(1).strip(_AROUND) for each in _BEFORE.finditer(text[:4_000]))
+            found += filter(_opens, _words(sentence))
+    before = (each.group(1).strip(_AROUND) for each in _BEFORE.finditer(text))
     found += filter(_is_strong_code, before)
-    for each in _PHRASE.finditer(text[:4_000]):
+    for each in _PHRASE.finditer(text):
         found += each.group(1).split()
     return found
+
+
+def _words(text: str) -> Iterator[str]:
+    return (word.strip(_AROUND) for word in re.split(r"[\s:=是は]+", text))
 
 
 def _opens(word: str) -> bool:

@@ -19,7 +19,7 @@ from factmem.ledger.entries import Entry
 from factmem.models.places import Boundary, Identity, Place
 from factmem.models.when import micros, moment
 from factmem.providers._sql import session as sql
-from factmem.providers._sql.places import PlaceReader, among, entries_of, stamp_at
+from factmem.providers._sql.places import ODD_ENTRIES, PlaceReader, among, entries_of, stamp_at
 from factmem.providers._sql.sealing import NO_TAG, UnknownGenerationError
 from factmem.providers._sql.session import PlaceRow, Row, Session
 from factmem.providers._sql.stored_places import StoredPlaces
@@ -93,7 +93,7 @@ def _changes(
 def body_of(entry: Entry) -> dict[str, Any]:
     """Return the message of an entry."""
     turn: Any = entry.get("turn")
-    with suppress(LookupError, TypeError, ValueError, AttributeError):
+    with suppress(*ODD_ENTRIES):
         datetime.fromisoformat(turn.get("said", entry["at"]))
         if isinstance(turn["id"], str) and isinstance(turn["message"]["role"], str):
             return dict(turn)

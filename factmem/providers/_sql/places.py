@@ -718,8 +718,8 @@ def identities(
     if not where:
         expected = [key for (key,) in session.rows(sql.LIST_KEYS, [number, first, b""])]
     left = [key for key in expected if key not in listed]
-    for number in range(0, len(left), MOST_LISTED):
-        rows = session.rows(*sql.among(sql.LIST_NAMED, left[number : number + MOST_LISTED]))
+    for begin in range(0, len(left), MOST_LISTED):
+        rows = session.rows(*sql.among(sql.LIST_NAMED, left[begin : begin + MOST_LISTED]))
         yield list(_verified(reader, map(PlaceRow._make, rows)))
 
 

@@ -82,8 +82,8 @@ class FieldVectors:
         before = self._kept
         new = {key: text for key, text in texts.items() if key not in before}
         given = await self._embeddings.aembed_documents([*new.values()]) if new else []
-        vectors = before | dict(zip(new, map(_unit, given), strict=True))
-        vectors = {key: vectors[key] for key in texts}
+        made = dict(zip(new, map(_unit, given), strict=True))
+        vectors = {key: made[key] if key in made else before[key] for key in texts}
         others = {key: kept for key, kept in self._kept.items() if key[0][: len(below)] != below}
         most = max(_MOST_VECTORS, len(vectors))
         self._kept = dict([*(others | vectors).items()][-most:])
@@ -209,9 +209,8 @@ class FactmemStore(BaseStore):
         writes = [await self._prepared(each, by_key.values()) for each, by_key in puts.items()]
         if sum(bool(gone) + bool(facts) for _, gone, facts in writes) > 1:
             for _, _, facts in writes:
-                encoded_entry(
-                    untimed(map(stored, facts))
-                )  # raises for a value before another one is written
+                # Raises for a value before another one is written.
+                encoded_entry(untimed(map(stored, facts)))
         for subject, gone, facts in writes:
             for concept in gone:
                 await self._store.forget(subject, self._scope, concept=concept)

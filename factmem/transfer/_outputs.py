@@ -55,9 +55,10 @@ class Output:
     """A file to write: at its path the whole content appears when it is published, or nothing.
 
     A link is followed, and the file that it names is replaced. A pipe, a device or a file that this
-    process has open is written to, such as standard output, which is "-". A new file is unnamed, or has a hidden name, until then. An
-    unnamed file leaves nothing behind when the process is killed. Where the system does not support
-    these, it is locked while it is written, so that the next one can tell it from a leftover.
+    process has open is written to, such as standard output, which is "-". A new file is unnamed, or
+    has a hidden name, until then. An unnamed file leaves nothing behind when the process is killed.
+    Where the system does not support these, it is locked while it is written, so that the next one
+    can tell it from a leftover.
     """
 
     def __init__(self, path: str) -> None:

@@ -227,15 +227,17 @@ def seen_together(places: Iterable[Place]) -> Mapping[Identity, Sequence[Identit
     """Return for each place the places that determine which of its facts apply."""
     places = list(places)
     apart = _entities_apart(places)
+    everything = [place.identity for place in places]
+    groups: dict[_Entity | None, list[Identity]] = {}
+    for place in places:
+        groups.setdefault(_among(apart, place), []).append(place.identity)
+    shared = groups.get(None, [])
     return {
-        place.identity: [
-            other.identity
-            for other in places
-            if other.identity != place.identity
-            and (None in (ours, theirs := _among(apart, other)) or ours == theirs)
-        ]
-        for place in places
-        for ours in [_among(apart, place)]
+        identity: [each for each in (*shared, *own) if each != identity]
+        if entity
+        else [each for each in everything if each != identity]
+        for entity, own in groups.items()
+        for identity in own
     }
 
 

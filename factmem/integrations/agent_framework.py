@@ -106,9 +106,6 @@ class FactmemContextProvider(ContextProvider):
         )
 
 
-MemoryContextProvider = FactmemContextProvider  # the framework has another class of this name
-
-
 async def _is_stored(agent: Any, session: AgentSession, context: SessionContext) -> bool:
     """Return whether a history adapter of an agent stores its messages; let it do so at once.
 

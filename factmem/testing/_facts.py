@@ -1,8 +1,9 @@
 """Concepts, subjects and fact builders of the suites. Tests of applications may use them too."""
 
 from datetime import UTC, datetime
+from typing import Any
 
-from factmem.models.facts import Concept, FactSource, FactType, MultipleFacts, SingleFact
+from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject
 
 THEME = Concept("ide-theme", "The user's preferred IDE theme")
@@ -24,36 +25,9 @@ SAID = datetime(1999, 12, 31, 23, 59, 59, 123456, tzinfo=UTC)
 """The default time of facts."""
 
 
-def theme(
-    value: str,
-    *,
-    timestamp: datetime = SAID,
-    importance: float = 0.5,
-    source: FactSource | None = None,
-    expires_at: datetime | None = None,
-) -> SingleFact[str]:
-    return SingleFact(
-        THEME,
-        value,
-        timestamp=timestamp,
-        importance=importance,
-        source=source,
-        expires_at=expires_at,
-    )
+def theme(value: str, *, timestamp: datetime = SAID, **fields: Any) -> SingleFact[str]:
+    return SingleFact(THEME, value, timestamp=timestamp, **fields)
 
 
-def languages(
-    *values: str,
-    timestamp: datetime = SAID,
-    importance: float = 0.5,
-    source: FactSource | None = None,
-    expires_at: datetime | None = None,
-) -> MultipleFacts[str]:
-    return MultipleFacts(
-        LANGUAGES,
-        values,
-        timestamp=timestamp,
-        importance=importance,
-        source=source,
-        expires_at=expires_at,
-    )
+def languages(*values: str, timestamp: datetime = SAID, **fields: Any) -> MultipleFacts[str]:
+    return MultipleFacts(LANGUAGES, values, timestamp=timestamp, **fields)

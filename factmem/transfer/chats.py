@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
 from anyio import to_thread
@@ -41,21 +41,13 @@ _MOST_USELESS = 1_000
 million."""
 
 
-class ChatMessage(NamedTuple):
-    """A message of the user or of the model."""
-
-    id: str
-    role: str
-    text: str
-    said_at: datetime
-
-
 @dataclass(frozen=True, slots=True)
 class Chat:
     """A conversation of an export, and what of it cannot be imported."""
 
     id: str
-    messages: list[ChatMessage] = field(default_factory=list[ChatMessage])
+    turns: list[NewTurn] = field(default_factory=list[NewTurn])
+    """The messages of the user and of the model."""
     problems: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """Pairs of an item and a reason."""
     is_private: bool = False
@@ -89,11 +81,11 @@ def chats_of(source: InputFile) -> Generator[Chat]:
             try:
                 for where, item in json_values(file):
                     chat = _chat(item, f"{name}{where}")
-                    is_read = is_read or bool(chat.messages)
-                    useless = 0 if chat.messages else useless + 1
+                    is_read = is_read or bool(chat.turns)
+                    useless = 0 if chat.turns else useless + 1
                     if useless > _MOST_USELESS:
                         raise DamagedError(f"{_MOST_USELESS:,} items in a row have no message")
-                    if chat.messages or chat.problems:
+                    if chat.turns or chat.problems:
                         yield chat
             except UnicodeDecodeError:
                 damages.append((name, "The file is not UTF-16"))
@@ -243,15 +235,19 @@ class _Reader:
     def __init__(self, chat: Chat, item: Mapping[str, Any]) -> None:
         self._chat = chat
         self._said = _time(item.get("create_time")) or _time(item.get("created_at"))
-        self._ids: set[str] = set()
+        self._names: set[str] = set()
         self._untimed: set[str] = set()
         self._early: list[tuple[str, str, str]] = []
         """Messages before the first time of the conversation."""
 
     def read(self, name: Any, role: Any, content: Any, time: Any) -> None:
         """Add a message, or report what is wrong with it."""
+        name = str(name)
+        if name in self._names:
+            name = f"{name}-{len(self._names)}"
+        self._names.add(name)
         try:
-            name = checked_name(str(name), "message")
+            name = checked_name(name, "message")
         except ValueError:
             name = _digest(name)
         if not isinstance(role, str) or role not in _WRITERS:
@@ -259,9 +255,6 @@ class _Reader:
                 return
             self._chat.report("It has no known author", name)
             return
-        if name in self._ids:
-            name = f"{name}-{len(self._ids)}"
-        self._ids.add(name)
         try:
             text = "\n".join(_texts(content))
         except ValueError as exc:
@@ -278,7 +271,10 @@ class _Reader:
         self._said = found or self._said
         self._early.append((name, _WRITERS[role], text))
         if self._said is not None:
-            self._chat.messages.extend(ChatMessage(*each, self._said) for each in self._early)
+            self._chat.turns.extend(
+                new_turn({"role": author, "content": said}, self._said, own)
+                for own, author, said in self._early
+            )
             self._early.clear()
 
     def end(self) -> None:
@@ -439,16 +435,9 @@ async def import_chats(
     problems, read, new = Problems(), 0, 0
     with closing(chats_of(path)) as chats:
         while (found := await to_thread.run_sync(next, chats, None)) is not None:
-            turns: list[NewTurn] = []
-            for each in found.messages:
-                try:
-                    message = {"role": each.role, "content": each.text}
-                    turns.append(new_turn(message, each.said_at, each.id))
-                except ValueError as exc:
-                    found.report(str(exc), each.id)
             for problem in found.problems:
                 problems.add(*problem)
-            if turns:
+            if turns := found.turns:
                 due = None if found.is_private else rest
                 added = await into.conversations.append(turns, found.id, place, learn_after=due)
                 read, new = read + len(turns), new + len(added)

@@ -175,25 +175,16 @@ async def erase(store: Store, place: PlaceWord) -> None:
 async def _place_or_erased(store: Store, word: str) -> tuple[Place, datetime | None]:
     """Return a place; with the time of its erasure if it was erased, and has nothing since.
 
-    A command that was killed before it printed the receipt can so be repeated. The end of a name is
-    enough if a place beside it is left.
+    A command that was killed before it printed the receipt can so be repeated.
     """
-    try:
-        where = await find_place(store, word)
-    except CommandError as exc:
-        refused = exc
-        beside = {place_name(place).rpartition("/")[0] for place in await store.list_places()}
-        possible = [place for name in beside if (place := whole(f"{name}/{word}")) is not None]
-        possible += [place for place in [whole(word)] if place is not None]
-    else:
-        if await store.list_places(subjects=[where.subject], scopes=[where.scope], limit=1):
-            return where, None
-        possible, refused = [where], CommandError(f"There is no place {word!r}", ExitCode.NOTHING)
-    found = [(each, await store.erased_at(each.subject, each.scope)) for each in possible]
-    known = [(each, at) for each, at in found if at is not None]
-    if len(known) != 1:
-        raise refused
-    return known[0]
+    named = whole(word)
+    if named and not await store.list_places(
+        subjects=[named.subject], scopes=[named.scope], limit=1
+    ):
+        erased_at = await store.erased_at(named.subject, named.scope)
+        if erased_at is not None:
+            return named, erased_at
+    return await find_place(store, word), None
 
 
 _EVERY = 1000

@@ -76,7 +76,7 @@ async def find_place(store: Store, word: str, *, creates: bool = False) -> Place
     if ends:
         listed = ", ".join(sorted(ends)[:_MOST_NAMED])
         raise CommandError(f"{len(ends)} places end with {word!r}: write more of one: {listed}")
-    if creates or not known:
+    if creates:
         if "/" not in word:
             hint = f"write the whole name of a new one, such as {_EXAMPLE}"
             raise CommandError(f"No place has a name that ends with {word!r}: {hint}")

@@ -37,21 +37,17 @@ from factmem._cli.output import Answer, Table, print_line, print_table
 from factmem._cli.place_names import PlaceOrAll, PlaceWord, find_place, place_name
 from factmem._cli.readings import Reading, Row, author, fact_record, rows_of, value_words
 from factmem._cli.reads import change_records, change_table
-from factmem._cli.targets import target_of, typed_value
+from factmem._cli.targets import typed_value
 from factmem._cli.times import parse_time
 from factmem._text.analysis import words
 from factmem.embedding.base import Embedder
 from factmem.errors import FactmemError
-from factmem.events import MemoryEvents
 from factmem.ledger.resolution import PlacedFact
 from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.review import KINDS, InboxItem, ItemKind, MemoryReview, current_item
-from factmem.models.actors import acting
-from factmem.models.facts import FactState, SingleFact
-from factmem.models.places import UNBOUNDED, Identity, Place
-from factmem.models.when import moment, system_clock
-from factmem.providers._reader import FactReader
-from factmem.providers._view import view_of
+from factmem.memory.review import KINDS, InboxItem, ItemKind, MemoryReview
+from factmem.models.facts import FactState
+from factmem.models.places import Identity, Place
+from factmem.models.when import moment
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.store import FactStore
 
@@ -63,10 +59,9 @@ OneValue: TypeAlias = Annotated[
 
 
 def _review_of(store: Store, *places: Place) -> MemoryReview:
-    """Return the review of some places of a store, or of all, with plain JSON values."""
-    boundary = UNBOUNDED.narrowed(places=places) if places else None
-    kept, events = view_of(store, boundary, MemoryEvents()), MemoryEvents()
-    return MemoryReview(kept, FactReader(kept), events, system_clock)
+    """Return the review of some places of a store, or of all."""
+    memory = AgentMemory(store)
+    return (memory.view(places=places) if places else memory).review
 
 
 @command(reveals=True)
@@ -111,8 +106,7 @@ async def accept(
     store: Store, place: PlaceWord, keyword: Keyword, value: OneValue = None
 ) -> Answer:
     """Accept a proposed value, which becomes current, or confirm a current one."""
-    review, item = await _chosen(store, place, keyword, value)
-    return _done(f"Accepted {keyword}", await review.accept(item))
+    return await _decided(store, "accept", place, keyword, value)
 
 
 @command(signs=True)
@@ -120,8 +114,7 @@ async def reject(
     store: Store, place: PlaceWord, keyword: Keyword, value: OneValue = None
 ) -> Answer:
     """Reject a proposed value. A model that states it again only proposes it."""
-    review, item = await _chosen(store, place, keyword, value, only_proposed=True)
-    return _done(f"Rejected {keyword}", await review.reject(item))
+    return await _decided(store, "reject", place, keyword, value)
 
 
 @command(signs=True)
@@ -133,50 +126,38 @@ async def correct(
     value: OneValue = None,
 ) -> Answer:
     """Replace a wrong value by a right one, which no model replaces."""
-    review, item = await _chosen(store, place, keyword, value, first_current=True)
-    target = target_of(GIVEN.get(), keyword, [item.fact])
-    given: Any = target.concept.codec.dump(target.value(right), keyword)
-    if not isinstance(item.fact, SingleFact):
-        wrong = value_words(item.fact.values) if value is None else value
-        given = [*(each for each in item.fact.values if value_words([each]) != wrong), given]
-    return _done(f"Corrected {keyword}", await review.correct(item, given))
+    return await _decided(store, "correct", place, keyword, value, right)
 
 
-def _done(what: str, change: str) -> Answer:
-    return Answer({"change": change}, f"{what}; `undo {change}` takes it back")
+DONE = {"accept": "Accepted", "correct": "Corrected", "reject": "Rejected", "restore": "Restored"}
 
 
-async def _chosen(
-    store: Store,
-    word: str,
-    keyword: str,
-    value: str | None,
-    *,
-    only_proposed: bool = False,
-    first_current: bool = False,
-) -> tuple[MemoryReview, InboxItem]:
-    """Return the proposal or the current fact that a command names, and the review of its place."""
-    place = await find_place(store, word)
-    review = _review_of(store, place)
-    waits = [each for each in await review.inbox() if each.kind in {"contradiction", "proposed"}]
-    facts = [] if only_proposed else await store.load_all(place.subject, place.scope)
-    current = [current_item("new", place, each) for each in facts]
-
-    def is_meant(item: InboxItem) -> bool:
-        words = {value_words([each]) for each in item.fact.values}
-        return item.fact.concept.keyword == keyword and (value is None or value in words)
-
-    for listed in (current, waits) if first_current else (waits, current):
-        found = list(filter(is_meant, listed))
-        several = len(found) > 1 or (value is None and any(len(i.fact.values) > 1 for i in found))
-        if several:
+async def _decided(
+    store: Store, what: str, word: str, keyword: str, value: str | None, text: str = ""
+) -> Answer:
+    """Decide about the proposal or the current value that a command names."""
+    desk, place = Desk(store, GIVEN.get()), await find_place(store, word)
+    reading = await desk.reading(place)
+    waits = [row for row in reading.waiting(datetime.now(UTC)) if row.is_proposed]
+    first, then = (reading.rows, waits) if what == "correct" else (waits, reading.rows)
+    for listed in (first,) if what == "reject" else (first, then):
+        unique = {
+            row.subject: row
+            for row in listed
+            if row.fact.concept.keyword == keyword and value in (None, value_words([row.value]))
+        }
+        if len(unique) > 1:
             raise CommandError(
                 f"{keyword!r} has several values: name one by --value, as `show` prints it"
             )
-        if found:
-            return review, found[0]
-    what = "proposals" if only_proposed else "values"
-    raise CommandError(f"{place_name(place)} has no such {what} for {keyword!r}", ExitCode.NOTHING)
+        for row in unique.values():
+            return _answer(f"{DONE[what]} {keyword}", await desk.decide(what, row, text))
+    kind = "proposals" if what == "reject" else "values"
+    raise CommandError(f"{place_name(place)} has no such {kind} for {keyword!r}", ExitCode.NOTHING)
+
+
+def _answer(what: str, change: str) -> Answer:
+    return Answer({"change": change}, f"{what}; `undo {change}` takes it back")
 
 
 @command(signs=True)
@@ -195,7 +176,7 @@ async def undo(
             code = ExitCode.USAGE if found else ExitCode.NOTHING
             raise CommandError(f"{what} an id that ends with {change!r}: see `log`", code)
         (wanted,) = found
-    return _done("Undone", await review.undo(wanted))
+    return _answer("Undone", await review.undo(wanted))
 
 
 @command(reveals=True)
@@ -462,49 +443,40 @@ class Desk:
             for row in rows_of(match.place, [match.fact], relevance=match.relevance)
         ]
 
-    async def decide(
-        self, what: str, row: Row, *, actor: str, reason: str = "", text: str = ""
-    ) -> str:
+    async def decide(self, what: str, row: Row, text: str = "") -> str:
         """Accept, correct, reject or restore a value, and return the id of the change.
 
-        `text` is the right value, as it was typed.
+        The caller names the actor by `acting`. `text` is the right value, as it was typed.
         """
-        place = row.place
-        review = self._review(place)
-        if row.item is not None and row.item.is_ending:  # a decision about the end of the value
-            what = {"accept": "reject", "reject": "accept"}.get(what, what)
-        with acting(actor, reason=reason or None):
-            if what == "accept":
-                made = await review.accept(await self._current(row))
-            elif what == "correct":
-                value = typed_value(self._options, row, text)
-                made = await review.correct(await self._current(row), value)
-            elif what == "reject":
-                for other in await self._equals(row):
-                    await review.reject(PlacedFact(place, other.alone))
-                made = await review.reject(await self._current(row))
-            elif what != "restore":
-                raise ValueError(f"{what!r} is no decision: accept, correct, reject or restore")
-            else:
-                fact: Any = replace(row.alone, id=token_hex(16), state=FactState.CONFIRMED)
-                await self.store.save(fact, place.subject, place.scope)
-                made = (await self.reading(place)).changes[-1].id
+        place, ends = row.place, row.item is not None and row.item.is_ending
+        review = _review_of(self.store, place)
+        if what == ("reject" if ends else "accept"):  # to reject an end keeps the value
+            made = await review.accept(await self._current(row))
+        elif what == "correct":
+            value = typed_value(self._options, row, text)
+            made = await review.correct(await self._current(row), value)
+        elif what in {"accept", "reject"}:
+            for other in await self._equals(row):
+                await review.reject(PlacedFact(place, other.alone))
+            made = await review.reject(await self._current(row))
+        elif what != "restore":
+            raise ValueError(f"{what!r} is no decision: accept, correct, reject or restore")
+        else:
+            fact: Any = replace(row.alone, id=token_hex(16), state=FactState.CONFIRMED)
+            await self.store.save(fact, place.subject, place.scope)
+            made = (await self.reading(place)).changes[-1].id
         await self.recent.reread(place)
         return made
 
-    async def undo(self, place: Place, change: str, *, actor: str) -> str:
+    async def undo(self, place: Place, change: str) -> str:
         """Undo a change of a place, and return the id of the change that does so.
 
         Raises:
             ValueError: A later change rests on it, or the place has no such change.
         """
-        with acting(actor):
-            made = await self._review(place).undo(change)
+        made = await _review_of(self.store, place).undo(change)
         await self.recent.reread(place)
         return made
-
-    def _review(self, place: Place) -> MemoryReview:
-        return AgentMemory(self.store).view(places=[place]).review
 
     async def _equals(self, row: Row) -> list[Row]:
         """Return other proposals of the value, in letters of another case; the inbox shows one."""

@@ -5,7 +5,7 @@ from getpass import getuser
 
 from anyio.to_thread import run_sync
 
-from factmem._cli.decisions import Desk
+from factmem._cli.decisions import DONE, Desk
 from factmem._cli.exits import CommandError
 from factmem._cli.opening import Store
 from factmem._cli.options import Options
@@ -14,6 +14,7 @@ from factmem._cli.readings import Row, rows_of
 from factmem.embedding.base import Embedder
 from factmem.memory.listing import FactOrigin, origin_of
 from factmem.models._display import shown
+from factmem.models.actors import acting
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
 
@@ -76,21 +77,19 @@ class BrowserSession(Desk):
 
     async def change(self, what: str, row: Row, text: str = "") -> str:
         """Change a value as `decide` does, and return a message for the user."""
-        actor, reason = self.actor or getuser(), self.reason
-        made = await self.decide(what, row, actor=actor, reason=reason, text=text)
+        with acting(self.actor or getuser(), reason=self.reason or None):
+            made = await self.decide(what, row, text)
         self._undo.append((row.place, made))
-        return f"{_DONE[what]} {row.fact.concept.keyword}"
+        return f"{DONE[what]} {row.fact.concept.keyword}"
 
     async def undo_last(self) -> str:
         """Undo the last change of this session, and return a message for the user."""
         if not self._undo:
             raise CommandError("There is nothing to undo in this session")
-        await self.undo(*self._undo.pop(), actor=self.actor or getuser())
+        with acting(self.actor or getuser()):
+            await self.undo(*self._undo.pop())
         return "Undone"
 
     def place_title(self, place: Place) -> str:
         """Return the name of a place, without characters that control a terminal."""
         return shown(place_name(place))
-
-
-_DONE = {"accept": "Accepted", "correct": "Corrected", "reject": "Rejected", "restore": "Restored"}

@@ -41,6 +41,7 @@ from factmem.embedding.base import Embedder
 from factmem.errors import FactmemError
 from factmem.ledger.history import FactChange
 from factmem.models._display import shown
+from factmem.models.actors import acting
 from factmem.models.places import Place
 
 HERE: Path = Path(__file__).parent
@@ -394,15 +395,16 @@ class Pages:
         former = reading.former(form["keyword"]) if what == "restore" else ()
         for row in former if what == "restore" else [reading.row(form["id"], position)]:
             if row is not None and digest(row.value) == form["was"]:
-                given = {"actor": request.state.visitor.name, "reason": form["reason"]}
-                made = await self._desk.decide(what, row, **given, text=form["value"])
+                with acting(request.state.visitor.name, reason=form["reason"] or None):
+                    made = await self._desk.decide(what, row, form["value"])
                 return self._back(request, what, made)
         raise CommandError("The value was changed, forgotten or purged in the meantime")
 
     async def _undo(self, request: Request) -> Response:
         form: Form = request.state.form
         place = self._place(request, form["place"])
-        made = await self._desk.undo(place, form["change"], actor=request.state.visitor.name)
+        with acting(request.state.visitor.name):
+            made = await self._desk.undo(place, form["change"])
         return self._back(request, "undo", made)
 
     def _back(self, request: Request, done: str, change: str) -> Response:

@@ -1,15 +1,7 @@
 """Commands with which a person decides: inbox, accept, reject, correct, undo; and watch.
 
 What they leave is confirmed. The name comes from --name, FACTMEM_ACTOR, or is that of the command.
-
-Recent: which values of a store wait for a person, and which places changed last.
-
-The store is read once, place by place, and then only what changed. Of each place a few numbers are
-kept, and for each waiting value its id: no values.
-
-Desk: what waits in a store for a person, and the decisions of the person about it.
-
-The terminal browser and the page work on a desk.
+The terminal browser and the page decide on a `Desk`, too.
 """
 
 import json
@@ -249,9 +241,10 @@ class _Known:
 
 
 class Recent:
-    """What waits for review in a store, and who changed last.
+    """What waits for review in a store, and which places changed last.
 
-    Values that models learnt are new for `days`. `stamp` returns a number that changes with the
+    The store is read once, place by place, and then only what changed. Of each place a few numbers
+    are kept, and for each waiting value its id: no values. Values that models learnt are new for `days`. `stamp` returns a number that changes with the
     store, or None if that is unknown.
     """
 

@@ -1,13 +1,4 @@
-"""Commands that check and repair a store: anchor, verify, compact, salvage.
-
-Lists of erasures that are kept outside of the store: the receipts that `erase` prints.
-
-Commands that copy a whole store: backup, restore.
-
-The command doctor: problems of a store and the commands that repair them.
-
-The command stats: the contents of a store and its growth.
-"""
+"""Commands that maintain a store: anchor, verify, compact, salvage, backup, restore, doctor, stats."""
 
 import json
 import os

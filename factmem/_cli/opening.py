@@ -6,10 +6,8 @@ store. A key comes from one named place and never from an argument, which other 
 the process list; nor may a URL have a password. The store is closed when the work ends, also after
 an error.
 
-Project: the options that a project file holds, `factmem.toml` or `[tool.factmem]` of
-pyproject.toml.
-
-Objects of the application, named `module:NAME`: concepts, an embedder, a memory.
+A project file, `factmem.toml` or `[tool.factmem]` of pyproject.toml, has defaults of the options.
+Objects of the application are named `module:NAME`: concepts, an embedder, a memory.
 """
 
 import getpass

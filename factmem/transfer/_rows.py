@@ -1,8 +1,4 @@
-"""Imports of rows: facts with their own places and times.
-
-The checks that exports and imports have in common.
-
-JSON that other programs wrote, read within a budget: lines of a file, and their values.
+"""Imports of rows, and what all imports have in common: checks, erasures, JSON within a budget.
 
 A parsed line takes up to 30 times its bytes, mostly for lists and objects. So a line is measured
 before it is parsed, and a file of a few bytes cannot fill the memory.

@@ -1,6 +1,4 @@
-"""Imports of chats that ChatGPT and Claude export.
-
-The chats in the exports of ChatGPT and Claude: `conversations.json`, or the archive with it.
+"""Imports of chats that ChatGPT and Claude export: `conversations.json`, or the archive with it.
 
 ChatGPT: a list of conversations, each with a tree of nodes in `mapping` and the `current_node`.
 What the user has edited, and answers that were repeated, are branches beside that of the current

@@ -1,18 +1,15 @@
 """Imports from JetBrains Koog's AgentMemory.
 
-Koog 1.0 removed AgentMemory, and the files of its users remain: `_koog_files` finds and reads them,
-plain or encrypted. This module converts their facts to ledger entries, and writes the entries of
-each file in one step. Koog's folder is not changed. A file maps each keyword to the facts that were
-saved under it, oldest first:
+Koog 1.0 removed AgentMemory, and the files of its users remain, plain or encrypted. Their facts
+become ledger entries, and those of each file are written in one step. Koog's folder is not changed.
+A file maps each keyword to the facts that were saved under it, oldest first:
 
     {"ide-theme": [{"type": "ai.koog.agents.memory.model.SingleFact",
                     "concept": {"keyword": "ide-theme", "description": "...",
                                 "factType": "SINGLE"},
                     "timestamp": 1748000000000, "value": "dark"}]}
 
-Koog's versions differ in the package before the type's name, so it is ignored.
-
-The file tree of Koog's AgentMemory, opened only for reading.
+Koog's versions differ in the package before the type's name, so it is ignored. The file tree:
 
     <root>/<storageDirectory>/agent/<name>/subject/<subject>
                               feature/<name>/subject/<subject>

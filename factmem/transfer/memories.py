@@ -1,11 +1,6 @@
 """Imports of memories that mem0, CrewAI, Graphiti and the memory server of MCP return.
 
-`_memory_records` converts each record to a memory, and this module groups the memories by place and
-writes them as facts.
-
-Conversion of their records to memories.
-
-A field of the wrong type raises `ValueError` with its name. Ignoring it could lose a time, or show
+Each record is converted to a memory, and the memories of each place are written as facts. A field of the wrong type raises `ValueError` with its name. Ignoring it could lose a time, or show
 a memory to all users.
 """
 

@@ -8,7 +8,6 @@ ends.
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from operator import attrgetter
 from typing import Annotated, Any, TypeAlias
 
 import typer
@@ -33,7 +32,7 @@ from factmem._cli.targets import facts_of
 from factmem._cli.times import parse_time, parse_when
 from factmem.ledger._presentation import as_plain
 from factmem.ledger.entries import stored
-from factmem.ledger.history import FactChange, HistoryEntry, changes_of
+from factmem.ledger.history import FactChange, HistoryEntry
 from factmem.ledger.ledger import Ledger
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.listing import origin_of
@@ -266,14 +265,10 @@ async def log(
 ) -> Answer:
     """Show what was saved, proposed, confirmed and forgotten, by whom, newest first."""
     begin, end = parse_time(since), parse_time(until, is_end=True)
-    first, last = stamp(begin) if begin else "", stamp(end) if end else None
-    found: list[FactChange] = []
-    for each in await store.list_places() if place is None else [await find_place(store, place)]:
-        entries = await store.entries(each.subject, each.scope)
-        changes = changes_of(each, entries, {}, since=first, until=last)
-        found += [change for change in changes if name in (None, change.actor)][::-1]
-        found.sort(key=attrgetter("at"), reverse=True)
-        del found[limit:]
+    memory = AgentMemory(store)
+    if place is not None:
+        memory = memory.view(places=[await find_place(store, place)])
+    found = await memory.review.changes(since=begin, until=end, actor=name, limit=limit)
     if not found:
         raise CommandError("Nothing changed in that time", ExitCode.NOTHING)
     records = (record for change in found for record in change_records(change))

@@ -268,9 +268,10 @@ class MemoryReview:
             entries = await self._provider.entries(place.subject, place.scope)
             first, last = _stamp(begin) or "", _stamp(end)
             found = changes_of(place, entries, concepts, since=first, until=last)
-            return [each for each in found if actor is None or each.actor == actor]
+            newest = [each for each in found if actor in (None, each.actor)][::-1]
+            return newest[:limit]
 
-        found = [each for part in await self._each(read, subjects) for each in reversed(part)]
+        found = [each for part in await self._each(read, subjects) for each in part]
         found.sort(key=lambda each: each.at, reverse=True)
         return found[:limit]
 

@@ -4,7 +4,6 @@
 the kind of JSON that the application saved. Commands that remove something call `confirm` first.
 """
 
-import sys
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -14,7 +13,7 @@ from factmem._cli.commands import command
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store, load_function
 from factmem._cli.options import GIVEN, Keyword, Period, confirm
-from factmem._cli.output import Answer, counted, print_error
+from factmem._cli.output import Answer, counted, progress_bar
 from factmem._cli.place_names import PlaceWord, find_place, place_name, whole
 from factmem._cli.targets import (
     Kind,
@@ -187,9 +186,6 @@ async def _place_or_erased(store: Store, word: str) -> tuple[Place, datetime | N
     return await find_place(store, word), None
 
 
-_EVERY = 1000
-"""The number of places between two lines of progress."""
-
 BothRule: TypeAlias = Literal["later", "both"] | None
 IfBoth = Annotated[
     BothRule, typer.Option(help="What a user with values of several keywords keeps.")
@@ -225,9 +221,10 @@ async def _merge(
         names = ", ".join(map(repr, keywords))
         confirm(f"Store the facts of {names} as {new!r}, for all users?")
     concept = GIVEN.get().concept(new) or await stored_target(store, [new, *keywords])
-    report = await AgentMemory(store).contents.rename(
-        keywords, concept, if_both=if_both, dry_run=dry_run, progress=_progress
-    )
+    with progress_bar("Renaming") as update:
+        report = await AgentMemory(store).contents.rename(
+            keywords, concept, if_both=if_both, dry_run=dry_run, progress=update
+        )
     return _answer(report)
 
 
@@ -253,15 +250,11 @@ async def convert(
     made = load_function(function)
     if not dry_run:
         confirm(f"Convert the values of {keyword!r}, for all users?")
-    report = await AgentMemory(store).contents.convert(
-        concept, made, operation=operation, dry_run=dry_run, progress=_progress
-    )
+    with progress_bar("Converting") as update:
+        report = await AgentMemory(store).contents.convert(
+            concept, made, operation=operation, dry_run=dry_run, progress=update
+        )
     return _answer(report)
-
-
-def _progress(done: int, of: int) -> None:
-    if sys.stderr.isatty() and done % _EVERY == 0:
-        print_error(f"{done:,} of {of:,} places")
 
 
 def _answer(report: ChangeReport) -> Answer:

@@ -8,7 +8,8 @@ first.
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -186,3 +187,14 @@ def _words(cell: Any, time: Any) -> str:
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+@contextmanager
+def progress_bar(what: str) -> Generator[Callable[[int, int], None]]:
+    """Show a progress bar on a terminal; yield the function that updates it."""
+    from rich.progress import Progress  # slow import
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)

@@ -169,6 +169,15 @@ def guarded(app: _App, *, port: int, token_env: str | None, hours: int) -> PortG
     )
 
 
+async def serve_http(app: PortGuard, port: int) -> None:
+    """Serve an application on a port of this machine until the process is interrupted."""
+    import uvicorn  # slow import, of an extra
+
+    # It would log a line for each request: any account can send them, and links have tokens.
+    config = uvicorn.Config(app, "127.0.0.1", port, log_level="warning", access_log=False)
+    await uvicorn.Server(config).serve()
+
+
 class Role(StrEnum):
     """What a visitor may do; each role may also do what the ones before it may."""
 

@@ -21,7 +21,7 @@ from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store, load_embedder, load_memory, run
 from factmem._cli.options import GIVEN, EmbedderName
 from factmem._cli.output import Answer, Problem, counted, is_terminal, print_error, print_line
-from factmem._cli.port_guard import Role, guarded, secret_of
+from factmem._cli.port_guard import Role, guarded, secret_of, serve_http
 from factmem.memory.conversations import LearningRun
 from factmem.models.places import MemoryScopesProfile, MemorySubject
 from factmem.providers.conversations import LearningState
@@ -32,11 +32,18 @@ if TYPE_CHECKING:
 _USER = MemorySubject("user", "The person who talks to the assistant", 1, per_entity=True)
 
 
+def _check_installed(name: str, extra: str, *packages: str) -> None:
+    if missing := [each for each in packages if find_spec(each) is None]:
+        needed = " and ".join(missing)
+        raise CommandError(
+            f"{name} needs {needed}: pip install 'factmem[{extra}]'", ExitCode.FAILED
+        )
+
+
 @command(json=False)
 def browse(embedder: EmbedderName = None) -> None:
     """Browse the store in the terminal, and edit and forget values."""
-    if find_spec("textual") is None:
-        raise CommandError("browse needs textual: pip install 'factmem[tui]'", ExitCode.FAILED)
+    _check_installed("browse", "tui", "textual")
     if not is_terminal():
         raise CommandError("browse needs a terminal: use `show` or `recall`", ExitCode.REFUSED)
     options = GIVEN.get()
@@ -74,8 +81,7 @@ def review(
     embedder: EmbedderName = None,
 ) -> None:
     """Serve a page in the browser, to check what agents learnt."""
-    if find_spec("jinja2") is None or find_spec("starlette") is None:
-        raise CommandError("review needs more: pip install 'factmem[review]'", ExitCode.FAILED)
+    _check_installed("review", "review", "jinja2", "starlette", "uvicorn")
     if address is not None and not re.fullmatch(r"https://[^/?#\s]+/?", address):
         raise CommandError("--address must be https:// and a host: https://review.example.com")
     from factmem._cli.review.pages import Door, serve
@@ -111,8 +117,7 @@ def mcp(
     ] = False,
 ) -> None:
     """Serve one user's facts to MCP clients, over stdio or HTTP."""
-    if find_spec("mcp") is None:
-        raise CommandError("mcp needs the MCP SDK: pip install 'factmem[mcp]'", ExitCode.FAILED)
+    _check_installed("mcp", "mcp", "mcp")
     # Imported here: they take as long as all other imports, and no other command needs them.
     from factmem.integrations.mcp import memory_server
     from factmem.memory.agent_memory import AgentMemory
@@ -125,12 +130,8 @@ def mcp(
         if port is None:
             await _serve_stdio(server)
             return
-        import uvicorn
-
-        guard = guarded(server.streamable_http_app(), port=port, token_env=token_env, hours=hours)
-        # uvicorn would log a line for each refused request, which any account can send.
-        config = uvicorn.Config(guard, "127.0.0.1", port, log_level="warning", access_log=False)
-        await uvicorn.Server(config).serve()
+        app = server.streamable_http_app()
+        await serve_http(guarded(app, port=port, token_env=token_env, hours=hours), port)
 
     run(work, creates=True)
 

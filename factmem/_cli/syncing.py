@@ -12,9 +12,9 @@ from factmem._cli.commands import command
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store, ask_passphrase
 from factmem._cli.options import GIVEN
-from factmem._cli.output import Answer, Problem, counted
+from factmem._cli.output import Answer, Problem, counted, progress_bar
 from factmem._cli.place_names import find_place
-from factmem._cli.transfers import PlaceOptions, progress_bar
+from factmem._cli.transfers import PlaceOptions
 from factmem.encryption.key import Key
 from factmem.transfer._outputs import write_whole
 from factmem.transfer.devices import (

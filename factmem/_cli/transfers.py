@@ -3,18 +3,15 @@
 An import first detects the format of its file. For each format a function returns the work to do on
 the open store, so that wrong arguments are refused before a store is opened.
 
-Rows of CSV and JSON Lines as facts.
-
-`csv_rows` and `json_rows` read the rows, and `records_in` the records of other libraries.
-`RowReader` finds the place and the concept of each row and parses its value as the kind of that
+Rows of CSV and JSON Lines become facts: `RowReader` finds the place and the concept of each row and parses its value as the kind of that
 concept. The id of a fact is a hash of its row, so that a second import recognises it.
 """
 
 import csv
 import json
 import os
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -23,14 +20,13 @@ from itertools import islice
 from typing import IO, Annotated, Any, TypeAlias
 
 import typer
-from rich.console import Console
 
 from factmem._cli.commands import command
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.maintenance import Erased, receipts_of
 from factmem._cli.opening import Store, run
 from factmem._cli.options import GIVEN, Options, Reveal
-from factmem._cli.output import Answer, Problem, counted
+from factmem._cli.output import Answer, Problem, counted, progress_bar
 from factmem._cli.place_names import find_place, parse_place, place_name
 from factmem._cli.targets import Kind, Target, held_anywhere, held_in, kind_of, target_of
 from factmem._concurrency.threads import paused_collection
@@ -516,14 +512,3 @@ def _memories(file: Any, chosen: Format, only: list[str], user_field: str | None
     readers = {Format.MEM0: import_mem0, Format.CREWAI: import_crewai, Format.MCP: import_mcp}
     read: Any = readers.get(chosen, import_graphiti)
     return lambda store: read(records_in(file), store, **given)
-
-
-@contextmanager
-def progress_bar(what: str) -> Generator[Callable[[int, int], None]]:
-    """Show a progress bar on a terminal; yield the function that updates it."""
-    from rich.progress import Progress  # slow import
-
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(what, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)

@@ -19,7 +19,6 @@ from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import anyio
-import uvicorn
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.applications import Starlette
@@ -32,7 +31,7 @@ from factmem._cli.opening import Store
 from factmem._cli.options import Options
 from factmem._cli.output import counted
 from factmem._cli.place_names import parse_place, place_name
-from factmem._cli.port_guard import PortGuard, Role, Tokens, Visitor
+from factmem._cli.port_guard import PortGuard, Role, Tokens, Visitor, serve_http
 from factmem._cli.readings import Row, value_words
 from factmem._cli.review.desk import PageDesk, compared, digest
 from factmem._cli.targets import editable
@@ -539,6 +538,4 @@ async def serve(
 ) -> None:
     """Serve the page until the process is interrupted."""
     app = guarded_page(PageDesk(store, options, embedder=embedder, days=days), door)
-    # uvicorn would log a line for each request, and the lines of links have their tokens.
-    config = uvicorn.Config(app, "127.0.0.1", door.port, log_level="warning", access_log=False)
-    await uvicorn.Server(config).serve()
+    await serve_http(app, door.port)

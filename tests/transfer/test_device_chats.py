@@ -272,17 +272,6 @@ async def test_a_message_of_another_device_is_not_queued_and_queues_stay(world: 
     assert await one.chats() == await other.chats()
 
 
-async def test_the_folder_tells_no_words_of_a_conversation(world: World) -> None:
-    one, other = await world.add(), await world.add()
-    await say(one, "canary1", "canary2", chat="canary3")
-    for _ in range(2):
-        await settle(world)
-        everything = b"".join(path.name.encode() + path.read_bytes() for path in world.files)
-        assert b"canary" not in everything
-        await other.store.conversations.remove("canary3", ALICE)
-    assert b"canary" not in world.opened()
-
-
 async def test_stores_in_memory_share_conversations(world: World) -> None:
     one, other = await world.add(), await world.add()
     async with InMemoryProvider(clock=world.clock) as memory:

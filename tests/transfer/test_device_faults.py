@@ -178,7 +178,9 @@ def change(files: list[Path], old: dict[Path, bytes], chance: Random) -> bool:
     """Change a folder as one without the key can; return whether it must be told."""
     path = chance.choice(files)
     data = path.read_bytes()
-    match chance.choice(["flip", "cut", "grow", "rename", "swap", "remove", "foreign", "old"]):
+    kinds = ["flip", "cut", "grow", "rename", "swap", "remove", "foreign", "link", "copy", "old"]
+    name = f"{chance.randbytes(8).hex()}-{chance.randrange(99):08}-01234567.factmem"
+    match chance.choice(kinds):
         case "flip":
             at = chance.randrange(len(data))
             path.write_bytes(
@@ -198,8 +200,12 @@ def change(files: list[Path], old: dict[Path, bytes], chance: Random) -> bool:
         case "remove":
             path.unlink()
         case "foreign":
-            name = f"{chance.randbytes(8).hex()}-{chance.randrange(99):08}-01234567.factmem"
             path.with_name(name).write_bytes(chance.randbytes(4139))
+        case "link":
+            path.with_name(name).symlink_to(path.with_name("no file"))
+            path.with_name(name[1:].replace("-", "0-", 1)).mkdir()
+        case "copy":
+            path.with_name(f"{name} in conflict.factmem").write_bytes(data)
         case _:
             back, content = chance.choice(sorted(old.items()))
             is_new = not back.exists()
@@ -250,10 +256,12 @@ async def test_a_removed_device_writes_in_vain(world: World) -> None:
         for device in (removed, *others):
             report = await device.sync()
             assert report.problems
-    for device in others:
+    late = await world.add("late")
+    late.key, late.has_chats = key, True
+    for device in world.devices:
         await device.sync()
 
-    assert await faults_of(world, said) == []
+    assert await faults_of(world, said) == []  # the late one has what the removed one had written
     known = str(await removed.entries())
     assert [value for value in said if value in known and value != min(said)] == []
 

@@ -1,7 +1,6 @@
 """One memory on several devices over a shared folder, compared with what each of them did."""
 
 import os
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,11 +11,11 @@ import pytest
 
 from factmem import AgentMemory, LocalFileMemoryProvider, MemoryScope, MemoryScopesProfile
 from factmem._concurrency.file_lock import try_lock
-from factmem.encryption.key import Key
 from factmem.errors import StoreBusyError
 from factmem.ledger.entries import Entry
 from factmem.models.facts import Concept, MultipleFacts, SingleFact
 from factmem.models.places import Place
+from factmem.providers.conversations import new_turn
 from factmem.sync import LocalStoreSync, MemorySync
 from factmem.sync import sync_devices as sync_without_await
 from factmem.transfer.devices import SyncReport, key_of_phrase, new_phrase
@@ -29,7 +28,6 @@ from tests.transfer.devices import (
     PLACES,
     USER,
     Clock,
-    History,
     World,
     differences,
 )
@@ -55,16 +53,6 @@ async def test_devices_converge(part: int, tmp_path: Path) -> None:
             wrong += await differences(World(root, stack), seed)
 
     assert not wrong, f"{len(wrong)} in {HISTORIES} histories, the first: {wrong[0]}"
-
-
-async def test_two_devices_have_one_memory(world: World) -> None:
-    one, other = await world.add(), await world.add()
-    await one.store.save(SingleFact(CITY, "Busan"), ALICE.subject, ALICE.scope)
-
-    sent, received = await one.sync(), await other.sync()
-
-    (fact,) = await other.store.load(CITY, ALICE.subject, ALICE.scope)
-    assert (fact.value, sent.sent, received.received, received.devices) == ("Busan", 1, 1, 2)
 
 
 async def test_a_sync_without_changes_writes_nothing(world: World) -> None:
@@ -198,7 +186,7 @@ async def test_a_dry_run_writes_nothing(world: World) -> None:
 async def test_the_folder_tells_no_words(world: World) -> None:
     """Neither names nor contents, and sizes in steps only."""
     one, other = await world.add("laptop-of-canary"), await world.add()
-    canaries = [f"canary{n}" for n in range(14)]
+    canaries = [f"canary{n}" for n in range(10)]
     place = Place(MemoryScope.Product(canaries[0]), USER.of(canaries[1]))
     fact = SingleFact(
         Concept(canaries[2], canaries[3]), canaries[4], metadata={canaries[5]: canaries[6]}
@@ -206,8 +194,10 @@ async def test_the_folder_tells_no_words(world: World) -> None:
     await one.store.save(fact, place.subject, place.scope)
     await one.store.save(SingleFact(CITY, canaries[7]), place.subject, place.scope)
     await one.store.forget(place.subject, place.scope, concept=CITY)
-    await one.sync()
-    await other.sync()
+    turn = new_turn({"role": "user", "content": canaries[8]})
+    await one.store.conversations.append([turn], canaries[9], place)
+    await one.sync(conversations=True)
+    await other.sync(conversations=True)
 
     everything = b"".join(path.name.encode() + path.read_bytes() for path in world.files)
     assert b"canary" not in everything
@@ -336,129 +326,6 @@ async def test_a_device_that_lost_its_state_loses_and_doubles_nothing(world: Wor
 
     assert await one.entries() == await other.entries()
     assert len((await one.entries())[0]) == 2
-
-
-@pytest.mark.parametrize(
-    "what", ["remove", "remove all", "cut", "flip", "rename", "foreign", "link"]
-)
-async def test_a_damaged_folder_is_reported_and_loses_nothing(world: World, what: str) -> None:
-    """Whoever has no key can make a device do more work, and no more than that."""
-    one, other = await world.add(), await world.add()
-    where: Any = (ALICE.subject, ALICE.scope)
-    for city in ("Busan", "Seoul", "Jeju"):
-        world.clock.now += timedelta(seconds=1)
-        await one.store.save(SingleFact(CITY, city, timestamp=world.clock.now), *where)
-        await one.sync()
-    await other.sync()
-    late = await world.add()
-    damage(world.files, what)
-
-    problems = [(await device.sync()).problems for device in (late, one, other)]
-    await late.sync()
-    for device in (one, other, late):
-        await device.sync()
-
-    assert any(problems)
-    assert await one.entries() == await other.entries() == await late.entries()
-    assert len((await late.entries())[0]) == 3
-
-
-def damage(files: list[Path], what: str) -> None:
-    """Change the folder as one without the key can."""
-    first, *rest = files
-    match what:
-        case "remove":
-            first.unlink()
-        case "remove all":
-            for path in files:
-                path.unlink()
-        case "cut":
-            first.write_bytes(first.read_bytes()[:-100])
-        case "flip":
-            data = bytearray(first.read_bytes())
-            data[len(data) // 2] ^= 1
-            first.write_bytes(data)
-        case "link":
-            name = "0123456789abcdef-00000001-01234567.factmem"
-            first.with_name(name).symlink_to(first.with_name("no file"))
-            first.with_name(name.replace("-0", "-1", 1)).mkdir()
-        case "rename":
-            name = first.name
-            first.rename(first.with_name("x"))
-            rest[0].rename(first.with_name(name))
-            first.with_name("x").rename(rest[0])
-        case _:
-            first.with_name("0123456789abcdef-00000001-01234567.factmem").write_bytes(b"x" * 99)
-            first.with_name("a copy in conflict.factmem").write_bytes(first.read_bytes())
-
-
-async def test_a_new_key_excludes_a_removed_device(world: World) -> None:
-    """It reads nothing of what comes, and nothing that it writes is taken."""
-    one, other, removed = await world.add(), await world.add(), await world.add()
-    where: Any = (ALICE.subject, ALICE.scope)
-    for device, city in ((one, "Busan"), (removed, "Jeju")):
-        await device.store.save(SingleFact(CITY, city), *where)
-    await world.settle()
-    key = Key.generate()
-    for device in (one, other):
-        device.key = key
-        await device.sync()
-    await one.store.save(SingleFact(CITY, "Seoul"), *where)
-    await removed.store.save(SingleFact(CITY, "forged"), *where)
-
-    reports = [await device.sync() for device in (removed, one, other, one)]
-
-    assert any("cannot be opened" in problem for problem in reports[-1].problems)
-    assert "forged" not in str([await one.entries(), await other.entries()])
-    assert "Seoul" not in str(await removed.entries())
-    late = await world.add()
-    late.key = key
-    await late.sync()  # it gets what the removed device had written before
-    assert await one.entries() == await other.entries() == await late.entries()
-
-
-class Killed(BaseException):
-    """Ends a sync as a kill does."""
-
-
-@pytest.mark.parametrize("seed", range(8))
-async def test_a_killed_sync_loses_and_doubles_nothing(
-    world: World, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At any change of a folder: before and after each rename and removal."""
-    history, chance, left = History(world, seed), Random(seed), [10**9]
-
-    def killing(call: Callable[..., Any]) -> Callable[..., Any]:
-        def called(*args: Any, **kwargs: Any) -> Any:
-            if "factmem" in str(args[-1]) or "state.json" in str(args[-1]):
-                left[0] -= 1
-                if left[0] < 0:
-                    raise Killed
-            return call(*args, **kwargs)
-
-        return called
-
-    monkeypatch.setattr(os, "replace", killing(os.replace))
-    monkeypatch.setattr(os, "unlink", killing(os.unlink))
-    for _ in range(3):
-        await world.add()
-    kills = 0
-    for _ in range(30):
-        left[0] = chance.randint(0, 3)
-        try:
-            await chance.choice(world.devices).sync()
-        except Killed:
-            kills += 1
-        left[0] = 10**9
-        await history.step()
-    for device in world.devices:  # files of a kill are folded, and told as such
-        await device.sync()
-
-    await world.settle()
-
-    first, *others = [await device.entries() for device in world.devices]
-    assert kills
-    assert all(each == first for each in others)
 
 
 def test_a_program_without_await_syncs(tmp_path: Path) -> None:

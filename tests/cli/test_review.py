@@ -45,7 +45,8 @@ PETS = Concept("pets", "The user's pets", FactType.MULTIPLE)
 ALICE, BOB = "product/desk/user/alice", "product/desk/user/bob"
 DOOR = Door(8765, None, "s" * 40)
 HOST = "http://127.0.0.1:8765"
-EVIL = """"><script>alert(1)</script><img src=x onerror=alert(2)>' onmouseover='alert(3) javascript:x"""
+TURNS = "\u202e\u202c\U000e0041\u2066"
+EVIL = f""""><script>alert(1)</script><img src=x onerror=alert(2)>' onmouseover='alert(3) javascript:{TURNS}x"""
 
 
 @dataclass
@@ -391,20 +392,6 @@ async def test_equal_contradictions_are_one_card(tmp_path: Path) -> None:
         assert await site.values() == {"plan": ["Silver"]}
 
 
-async def test_quotes_and_names_cannot_turn_the_text_around_them(tmp_path: Path) -> None:
-    """The value of the inbox was escaped, and the quote below it was not."""
-    evil = "\u202eyes\u202c \U000e0041\u2066"
-    async with _site(tmp_path) as site:
-        source = FactSource(SourceKind.USER, f"chat {evil}", 1, evil, before=evil)
-        fact = SingleFact(Concept("plan", evil), evil, source=source, metadata={"a": evil})
-        await site.store.save(fact, USER.of("alice"), APP)
-        await site.desk.recent.refresh()
-        async with site.visit() as client:
-            for path in ("/", f"/fact/{fact.id}/0/{ALICE}", "/timeline", f"/user/{ALICE}"):
-                page = (await client.get(path)).text
-                assert not set(page) & set(evil) - set("yes "), path
-
-
 async def test_a_proposal_is_shown_with_the_value_that_it_contradicts(tmp_path: Path) -> None:
     """It waits at the top until a person accepts or rejects it."""
     async with _site(tmp_path) as site:
@@ -497,32 +484,20 @@ async def test_only_pages_of_this_site_are_returned_to(tmp_path: Path) -> None:
                 assert not target.startswith(("//", "/\\")), back
 
 
-async def test_wrong_values_are_found_by_what_is_visible(tmp_path: Path) -> None:
-    """A value that its own quote contradicts is corrected in the card of the inbox."""
+async def test_a_page_of_the_inbox_has_twenty_cards(tmp_path: Path) -> None:
+    """A value of a later page is corrected there."""
     async with _site(tmp_path) as site:
-        cities = ["Busan", "Ulm", "Oslo", "Lima", "Kyoto"]
-        for number in range(30):
-            city, said = cities[number % 5], cities[(number + (number % 6 == 0)) % 5]
-            fact = SingleFact(Concept("city", ""), city, source=_said(f"I live in {said} now"))
+        for number in range(25):
+            fact = SingleFact(PLAN, "Gold", source=_said("the Gold plan"))
             await site.store.save(fact, USER.of(f"user-{number}"), APP)
         await site.desk.recent.refresh()
-        wrong = 0
         async with site.visit(Role.REVIEWER) as client:
-            for address in ("/?page=2", "/"):
-                page = (await client.get(address)).text
-                for card in page.split("<article")[1:]:
-                    value = re.findall(r'<div class="value" dir="auto">(\w+)', card)[0]
-                    said = re.findall(r"I live in (\w+)", card)[0]
-                    if said != value:
-                        form = _Forms(card).of("/correct")
-                        sent = {**form, "value": said}
-                        done = await client.post("/correct", data=sent, headers={"origin": HOST})
-                        assert done.status_code == 303
-                        wrong += 1
-        for number in range(30):
-            right = cities[(number + (number % 6 == 0)) % 5]
-            assert await site.values(f"user-{number}") == {"city": [right]}
-    assert wrong == 5
+            assert (await client.get("/")).text.count("<article") == 20
+            assert (await client.get("/?page=2")).text.count("<article") == 5
+            done = await _send(client, "/?page=2", "/correct", {}, value="Silver")
+            assert done.status_code == 303
+        values = [await site.values(f"user-{number}") for number in range(25)]
+        assert values.count({"plan": ["Silver"]}) == 1
 
 
 class _Tags(HTMLParser):
@@ -538,13 +513,14 @@ class _Tags(HTMLParser):
 
 
 async def test_facts_and_names_are_never_markup(tmp_path: Path) -> None:
-    """Whatever a user says, it stays text on every page."""
+    """Whatever a user says, it stays text on every page, and turns or hides none of it."""
     async with _site(tmp_path) as site:
         user = USER.of(EVIL)
         concept = Concept(EVIL.replace('"', ""), EVIL)
-        source = FactSource(SourceKind.USER, EVIL, 0, EVIL, model=EVIL)
+        source = FactSource(SourceKind.USER, EVIL, 0, EVIL, model=EVIL, before=EVIL)
         await site.store.save(SingleFact(concept, f"old {EVIL}", source=source), user, APP)
-        await site.store.save(SingleFact(concept, EVIL, source=source), user, APP)
+        fact = SingleFact(concept, EVIL, source=source, metadata={"a": EVIL})
+        await site.store.save(fact, user, APP)
         await site.desk.recent.refresh()
         async with site.visit(name=EVIL) as client:
             inbox = (await client.get("/")).text
@@ -561,6 +537,8 @@ async def test_facts_and_names_are_never_markup(tmp_path: Path) -> None:
             for path in (*links, *more):
                 answer = await client.get(path)
                 assert answer.headers.items() >= HEADERS.items(), path
+                seen = re.sub(r'value="[^"]*"', "", answer.text)  # a form sends it back
+                assert not {*seen} & {*TURNS}, path
                 for tag, given in _Tags(answer.text).found:
                     assert tag != "img", path
                     assert tag != "script" or given == {"src": "/page.js", "defer": None}, path
@@ -569,7 +547,7 @@ async def test_facts_and_names_are_never_markup(tmp_path: Path) -> None:
                     assert target.startswith(("/", "#", "data:,")), path
 
 
-async def test_pages_load_nothing_from_elsewhere(tmp_path: Path) -> None:
+def test_pages_load_nothing_from_elsewhere() -> None:
     """No script in a page, no style in a page, no other origin."""
     policy = HEADERS["content-security-policy"]
     assert "default-src 'none'" in policy

@@ -36,7 +36,6 @@ from factmem._cli.commands import EXAMPLES, GROUPS
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.place_names import parse_place, place_name
 from factmem.models._display import shown
-from factmem.sync import LocalStoreSync
 
 ALICE = "product/my-app/user/alice"
 Run = Callable[..., str]
@@ -572,17 +571,6 @@ def test_compact_keeps_what_is_current(store: list[str]) -> None:
     call(*store, "compact", "--keep-history", "soon", "--yes", code=ExitCode.USAGE)
 
 
-def test_the_library_reads_what_the_command_wrote(tmp_path: Path) -> None:
-    """Both use the same files."""
-    fill(["--store", str(tmp_path / "memory")])
-    alice = MemorySubject("user", "", 1, per_entity=True).of("alice")
-
-    with LocalStoreSync(LocalFileMemoryProvider(tmp_path / "memory")) as opened:
-        facts = opened.load_all(alice, MemoryScope.Product("my-app"))
-
-    assert [fact.values for fact in facts] == [("dark",), (36,), ("Miso", "Rex")]
-
-
 def test_ctrl_c_prints_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The exit code is 130."""
 
@@ -965,7 +953,7 @@ def test_every_command_has_a_group_and_two_examples_that_it_accepts() -> None:
                 assert option in printed.partition("Examples:")[0], (name, option)
 
 
-def test_a_place_with_both_keywords_is_named(store: list[str], tmp_path: Path) -> None:
+def test_a_place_with_both_keywords_is_named(store: list[str]) -> None:
     """All others are renamed, and the code says that something was refused."""
     bob = ALICE.replace("alice", "bob")
     for place, keyword, city in [

@@ -95,15 +95,6 @@ def test_an_unbound_user_raises_before_any_call(server: ModelServer) -> None:
     assert server.requests == []
 
 
-def test_learning_takes_the_task_at_once(server: ModelServer) -> None:
-    about = memory(found_fact("I use fish", "shell", "fish"))
-    agent = agent_of(server)
-    install_memory(agent, about, user="alice", auto_detect=True)
-    server.answer(DONE)
-    agent.run("I use fish.")
-    assert anyio.run(known_values, about)["shell"] == "fish"
-
-
 def test_a_code_agent_calls_the_tools_from_its_python(server: ModelServer) -> None:
     agent = agent_of(server, CodeAgent, tools=[])
     install_memory(agent, memory(), user="alice")

@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import orjson
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
@@ -43,7 +43,6 @@ from factmem.providers.store import FactStore
 from factmem.transfer import _outputs
 from factmem.transfer import bundle as _bundle_files
 from factmem.transfer.bundle import export_facts, import_facts
-from factmem.transfer.reports import ExportReport
 from tests.tables import table
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -212,14 +211,6 @@ async def test_messages_of_an_erased_user_stay_erased(tmp_path: Path) -> None:
     assert len(await new.conversations.turns("chat", Place(PRODUCT, ALICE))) == 1
 
 
-async def test_an_empty_store_makes_a_valid_bundle() -> None:
-    """It has two lines."""
-    bundle = await bundle_of(InMemoryProvider())
-
-    assert bundle.count(b"\n") == 2
-    assert await bundle_of(await restored(bundle)) == bundle
-
-
 _VALUES: st.SearchStrategy[JsonValue] = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.text(max_size=5)
     | st.floats(allow_nan=False, allow_infinity=False),
@@ -233,6 +224,7 @@ _STEPS = st.tuples(
 
 
 @given(steps=st.lists(_STEPS, max_size=8))
+@example(steps=[])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_any_bundle_restores_an_equal_store(
     steps: list[tuple[Place, list[JsonValue], bool, bool]],
@@ -387,10 +379,6 @@ class TestFiles:
         """Each mistake has its own error message."""
         store = InMemoryProvider()
 
-        with pytest.raises(TypeError, match="binary mode"):
-            await export_facts(store, io.StringIO())  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="binary mode"):
-            await import_facts(io.StringIO(), store)  # type: ignore[arg-type]
         with pytest.raises(IsADirectoryError, match="must be a file"):
             await export_facts(store, tmp_path)
         with pytest.raises(FileNotFoundError):
@@ -802,13 +790,6 @@ class TestStores:
         assert report.new == 6
         assert await bundle_of(store) == bundle
 
-    async def test_a_provider_that_is_not_a_fact_store(self) -> None:
-        """A backend with only a provider's four methods cannot export its history."""
-        with pytest.raises(TypeError, match="must be a FactStore, not object"):
-            await export_facts(object(), io.BytesIO())  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="must be a FactStore, not object"):
-            await import_facts(io.BytesIO(), object())  # type: ignore[arg-type]
-
     async def test_fields_of_later_versions_are_accepted(self) -> None:
         """An entry may have more fields than this version knows."""
         later = {**ENTRY, "kind": "note", "facts": [{**FACT, "mood": "fine"}]}
@@ -851,16 +832,6 @@ class TestStores:
 
         assert size > 2_000_000
         assert peak < size / 10
-
-
-async def test_a_report_can_be_compared() -> None:
-    """An application can keep reports and compare them."""
-    store = await full_store()
-
-    first = await export_facts(store, io.BytesIO(), clock=noon)
-
-    assert isinstance(first, ExportReport)
-    assert first == await export_facts(store, io.BytesIO(), clock=noon)
 
 
 async def test_progress_is_reported_after_each_place(tmp_path: Path) -> None:

@@ -687,9 +687,3 @@ async def test_an_import_can_be_undone(store: InMemoryProvider, tmp_path: Path) 
 
     assert forgotten == 3
     assert await store.load_all(USER, AGENT) == []
-
-
-async def test_a_provider_that_is_not_a_fact_store() -> None:
-    """A backend with only a provider's four methods cannot say which facts it has."""
-    with pytest.raises(TypeError, match="must be a FactStore, not object"):
-        await import_koog(SAMPLES / "plain", object())  # type: ignore[arg-type]

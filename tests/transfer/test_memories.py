@@ -129,9 +129,7 @@ class TestMem0:
             "categories": ["residence", "travel"],
         }
 
-    async def test_an_updated_memory_replaces_its_old_value(
-        self, store: FactStore, tmp_path: Path
-    ) -> None:
+    async def test_an_updated_memory_replaces_its_old_value(self, store: FactStore) -> None:
         """Every update of mem0 is in the history."""
         for day, text in enumerate(("Lives in Busan", "Lives in Seoul", "Lives in Daegu"), 1):
             given = memory(text, updated_at=f"2026-04-0{day}T00:00:00+00:00")
@@ -141,9 +139,7 @@ class TestMem0:
                 assert report.new == new
             assert await texts(store) == {"notes": [text]}
 
-    async def test_the_newest_value_wins_in_any_order(
-        self, store: FactStore, tmp_path: Path
-    ) -> None:
+    async def test_the_newest_value_wins_in_any_order(self, store: FactStore) -> None:
         """This holds after an earlier import and within a concept of the application, too."""
         home = Concept("residence", "Where the user lives")
         newer = memory("Seoul", id="m2", categories=["residence"], created_at="2026-05-01T00:00:00")
@@ -155,9 +151,7 @@ class TestMem0:
         [fact] = await store.load(home, ALICE, APP)
         assert fact.value == "Seoul"
 
-    async def test_a_forgotten_or_edited_memory_does_not_return(
-        self, store: FactStore, tmp_path: Path
-    ) -> None:
+    async def test_a_forgotten_or_edited_memory_does_not_return(self, store: FactStore) -> None:
         """The application's change wins over mem0's old value."""
         file = [memory()]
         await import_mem0(file, store, scope=APP, subject=USER)
@@ -166,9 +160,7 @@ class TestMem0:
         assert (await import_mem0(file, store, scope=APP, subject=USER)).known == 1
         assert await texts(store) == {}
 
-    async def test_an_unusable_memory_is_reported_and_stops_nothing(
-        self, store: FactStore, tmp_path: Path
-    ) -> None:
+    async def test_an_unusable_memory_is_reported_and_stops_nothing(self, store: FactStore) -> None:
         """Reasons name fields and quote nothing."""
         given = [
             memory(id="none", created_at=None),
@@ -185,9 +177,7 @@ class TestMem0:
         assert {each.item for each in report.problems} == {each["id"] for each in given} - {"good"}
         assert "1234" not in str(report)
 
-    async def test_a_memory_without_a_user_has_no_subject(
-        self, store: FactStore, tmp_path: Path
-    ) -> None:
+    async def test_a_memory_without_a_user_has_no_subject(self, store: FactStore) -> None:
         """Such memories belong to an agent."""
         file = [memory(user_id=None, agent_id="desk")]
 

@@ -22,6 +22,20 @@ WRONG: list[Wrong] = [
     (lambda it: export_facts(InMemoryProvider(), it), None, TypeError, "NoneType has no write"),
     (lambda it: export_facts(InMemoryProvider(), it), StringIO(), TypeError, "in binary mode"),
     (lambda it: import_facts(it, InMemoryProvider()), 5, TypeError, "int has no read"),
+    (lambda it: import_facts(it, InMemoryProvider()), StringIO(), TypeError, "in binary mode"),
+    (
+        lambda it: export_facts(it, BytesIO()),
+        object(),
+        TypeError,
+        "must be a FactStore, not object",
+    ),
+    (
+        lambda it: import_facts(BytesIO(), it),
+        object(),
+        TypeError,
+        "must be a FactStore, not object",
+    ),
+    (lambda it: import_koog("koog", it), object(), TypeError, "must be a FactStore, not object"),
     (
         lambda it: export_facts(InMemoryProvider(), BytesIO(), places=it),
         [ALICE],

@@ -15,6 +15,11 @@ from factmem.testing.chat import ScriptedChatModel
 from tests.integrations.killed_workers import KilledWorkers
 
 
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 class Loop(AdapterHost):
     """The smallest agent: it sends the facts and the user's text to a model, and says "Ok."."""
 

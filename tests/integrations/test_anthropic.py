@@ -21,8 +21,6 @@ from factmem.memory.runs import UNREACHABLE
 from tests.doubles import BreakableProvider
 from tests.world import DESK, vim_memory
 
-pytestmark = pytest.mark.anyio
-
 PATHS = [
     "/memories",
     "/memories/a.md",
@@ -45,11 +43,6 @@ TEXTS = [
     "z" * 1500,
     "<b>&",
 ]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 def a_command(dice: random.Random) -> dict[str, Any]:

@@ -57,11 +57,6 @@ class Server(ChatServer):
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"  # CrewAI runs on asyncio only
-
-
-@pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A server, and a folder in which CrewAI's own stores must create nothing."""
     monkeypatch.setenv("CREWAI_STORAGE_DIR", str(tmp_path))

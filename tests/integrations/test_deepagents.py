@@ -37,11 +37,6 @@ NOTES = MemoryScope.Feature("notes")
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"  # LangChain runs on asyncio only
-
-
-@pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A home folder and a worktree beside it, whose `.git` is a file."""
     (tmp_path / "home/.deepagents/coder").mkdir(parents=True)

@@ -31,13 +31,7 @@ from factmem.testing.chat import ScriptedChatModel
 from tests.integrations.killed_workers import KilledWorkers
 from tests.world import vim_memory
 
-pytestmark = pytest.mark.anyio
 USER = MemorySubject("user", "The person who talks to the agent", 1, per_entity=True)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"  # ADK runs on asyncio only
 
 
 def content(text: str) -> Content:

@@ -35,11 +35,6 @@ def register(context):
 """
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"  # Hermes runs on asyncio only
-
-
 def session(provider: HermesMemory, **told: Any) -> MemoryManager:
     manager = MemoryManager()
     manager.add_provider(provider)

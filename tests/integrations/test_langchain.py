@@ -1,6 +1,5 @@
 """LangChain's agents with a server that speaks the OpenAI API; sync and async."""
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,15 +15,8 @@ from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.chat_server import calls_tools, says
 from tests.integrations.chat_openai import ChatOpenAI
 from tests.integrations.killed_workers import KilledWorkers
-from tests.integrations.model_server import ModelServer, model_server
+from tests.integrations.model_server import ModelServer
 from tests.world import ALICE, EDITOR, found_fact, known_values, vim_memory
-
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"  # LangChain runs on asyncio only
 
 
 @dataclass
@@ -35,12 +27,6 @@ class Context:
 def user(runtime: Any) -> str | None:
     who: str | None = runtime.context.user
     return who
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    async with model_server() as made:
-        yield made
 
 
 def agent_of(server: ModelServer, *middleware: Any, **options: Any) -> Any:

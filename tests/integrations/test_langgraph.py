@@ -2,7 +2,6 @@
 
 import random
 import time
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -41,15 +40,8 @@ from factmem.integrations.langgraph import ITEMS, FactmemStore
 from tests.chat_server import calls_tools, says
 from tests.doubles import BareProvider, BreakableProvider
 from tests.integrations.chat_openai import ChatOpenAI
-from tests.integrations.model_server import ModelServer, model_server
+from tests.integrations.model_server import ModelServer
 from tests.world import vim_memory
-
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"  # LangGraph runs on asyncio only
 
 
 def store_of(**options: Any) -> FactmemStore:
@@ -428,12 +420,6 @@ async def find(question: str, runtime: ToolRuntime[Context, Any]) -> str:
     assert runtime.store is not None
     found = await runtime.store.asearch(("notes", runtime.context.user), query=question)
     return "; ".join(item.value["text"] for item in found) or "nothing"
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    async with model_server() as made:
-        yield made
 
 
 async def test_agents_share_a_store_and_keep_users_apart(server: ModelServer) -> None:

@@ -19,13 +19,6 @@ from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.integrations.killed_workers import KilledWorkers
 from tests.world import vim_memory
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"  # LlamaIndex runs on asyncio only
-
 
 class Host(AdapterHost):
     def __init__(self, memory: AgentMemory, options: dict[str, Any]) -> None:

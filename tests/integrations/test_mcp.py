@@ -33,13 +33,6 @@ from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.doubles import BreakableProvider
 from tests.world import ALICE, BOB, known_values, vim_memory
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"  # the SDK's transports run on asyncio only
-
 
 async def text_of(client: Client, tool: str, **arguments: Any) -> str:
     result: Any = await client.call_tool(tool, arguments)

@@ -1,6 +1,6 @@
 """The OpenAI Agents SDK with a server that speaks the OpenAI API."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from copy import deepcopy
 from dataclasses import dataclass
@@ -31,16 +31,10 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.chat_server import calls_tools, says, streams
 from tests.integrations.killed_workers import KilledWorkers
-from tests.integrations.model_server import ModelServer, model_server
+from tests.integrations.model_server import ModelServer
 from tests.world import found_fact, known_values, vim_memory
 
-pytestmark = pytest.mark.anyio
 set_tracing_disabled(True)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"  # the SDK runs on asyncio only
 
 
 @dataclass
@@ -51,12 +45,6 @@ class Context:
 def user(context: Any) -> str | None:
     who: str | None = context.context.user
     return who
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    async with model_server() as made:
-        yield made
 
 
 def agent_of(server: ModelServer, **options: Any) -> Agent[Any]:

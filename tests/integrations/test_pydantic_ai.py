@@ -1,7 +1,6 @@
 """The Pydantic AI capability with a server that speaks the OpenAI API."""
 
 import inspect
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,19 +24,12 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.chat_server import calls_tools, fails, says, streams
 from tests.integrations.killed_workers import KilledWorkers
-from tests.integrations.model_server import ModelServer, model_server
+from tests.integrations.model_server import ModelServer
 from tests.world import found_fact, known_values, vim_memory
-
-pytestmark = pytest.mark.anyio
 
 Placement = Literal["instructions", "message"]
 HAS_SCOPE = "scope" in inspect.signature(SystemPromptPart).parameters
 BOTH: list[Placement] = ["instructions", "message"] if HAS_SCOPE else ["instructions"]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"  # Pydantic AI's graph runs on asyncio only
 
 
 @dataclass
@@ -47,12 +39,6 @@ class Deps:
 
 def user(ctx: RunContext[Deps]) -> str | None:
     return ctx.deps.user
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    async with model_server() as made:
-        yield made
 
 
 def agent_of(server: ModelServer, *capabilities: MemoryCapability[Deps]) -> Agent[Deps]:

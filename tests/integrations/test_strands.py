@@ -29,13 +29,7 @@ from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.integrations.killed_workers import KilledWorkers
 from tests.world import found_fact, vim_memory
 
-pytestmark = pytest.mark.anyio
 FISH = found_fact("I use fish", "shell", "fish")
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"  # Strands runs on asyncio only
 
 
 class Echo(Model):

@@ -328,9 +328,12 @@ class FactIndex:
 
     def _among(self, wanted: RecallFilter) -> bytearray:
         """Return a mask of the slots that pass a filter."""
-        among = bytearray(len(self._placed))
+        is_open = wanted.keywords is None
+        among = bytearray([is_open]) * len(self._placed)
+        for slot in self._free:
+            among[slot] = 0
         for held in self._slots.values():
-            for keyword in held.keys() if wanted.keywords is None else wanted.keywords:
+            for keyword in wanted.keywords or ():
                 for slot in held.get(keyword, {}).values():
                     among[slot] = 1
         if wanted.since is not None or wanted.until is not None:

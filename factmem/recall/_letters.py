@@ -126,8 +126,10 @@ class Vocabulary:
         asked = grams(word)
         rows = self.rows(asked)
         least = LEAST * len(asked) / 2
-        common: Iterable[tuple[int, int]] = Counter(chain.from_iterable(rows)).items()
-        if self._table is not None:
+        common: Iterable[tuple[int, int]]
+        if self._table is None:
+            common = Counter(chain.from_iterable(rows)).items()
+        else:
             common = self._table.common(rows, least)
         shares = (
             (2 * few / (self.sizes[number] + len(asked)), self._terms[number])
@@ -146,22 +148,20 @@ class Vocabulary:
         found = self._nearest.get(word) if among is None else None
         if found is None:
             rows = self.rows(triples(word))
-            if not any(map(len, rows)):
+            counts = holders = np.array([*map(len, rows)], np.intp)
+            if not counts.any():
                 return np.zeros(0, np.intp), np.zeros(0)
-            counts = holders = np.array([*map(len, rows)])
+            numbers = np.concatenate(rows, dtype=np.intp, casting="unsafe")  # () has floats
             size = self._count
             if among is not None:
-                holders = np.array(
-                    [np.count_nonzero(among[row]) if len(row) else 0 for row in rows]
-                )
+                row_of = np.arange(len(rows)).repeat(counts)
+                holders = np.bincount(row_of[among[numbers] > 0], minlength=len(rows))
                 size = np.count_nonzero(among * np.frombuffer(self.sizes, np.uint8))
             idf = np.log(1 + (size - holders + 0.5) / (holders + 0.5))
-            numbers, at = np.unique(
-                np.concatenate(rows, dtype=np.intp, casting="unsafe"), return_inverse=True
-            )  # an empty row has floats
-            weights = np.bincount(at, idf.repeat(counts))
-            weights *= weights / float(idf.sum())
-            weights[np.isin(numbers, self.functional)] = 0
+            weights = np.bincount(numbers, idf.repeat(counts), len(self.sizes))
+            weights[self.functional] = 0
+            numbers = np.flatnonzero(weights if among is None else weights * (among > 0))
+            weights = weights[numbers] ** 2 / float(idf.sum())
             found = numbers, weights
             if among is None:
                 if len(self._nearest) >= _MOST_WORDS:
@@ -172,16 +172,13 @@ class Vocabulary:
     def rows(self, asked: Iterable[str]) -> list[Any]:
         """Return the numbers of the terms that have each of some groups of letters."""
         self._follow()
-        return [
-            (self._row(gram) if (row := self._rows.get(gram)) is None else row) for gram in asked
-        ]
-
-    def _row(self, gram: str) -> Any:
-        row: Any = self._new.get(gram, ())
-        if self._table is not None:
-            row = self._table.row(gram, row)
-        self._rows[gram] = row
-        return row
+        asked = [*asked]
+        if new := [gram for gram in asked if gram not in self._rows]:
+            rows: Sequence[Any] = [self._new.get(gram, ()) for gram in new]
+            self._rows.update(
+                zip(new, rows if self._table is None else self._table.rows(new, rows), strict=True)
+            )
+        return [*map(self._rows.__getitem__, asked)]
 
     def counts(self, asked: Collection[str]) -> list[int]:
         """Return how many terms have each of some groups of letters."""
@@ -263,12 +260,16 @@ class _Table:
         kept = is_kept[self._numbers]
         self._codes, self._numbers = self._codes[kept], self._numbers[kept]
 
-    def row(self, gram: str, more: Sequence[int]) -> Array:
-        """Return the numbers of the terms that have a group of letters, with others."""
-        np, code = self._np, _code(gram)
-        first, last = np.searchsorted(self._codes, (code, code + 1)).tolist()
-        row: Array = self._numbers[first:last]
-        return np.concatenate([row, np.array(more, np.int32)]) if more else row
+    def rows(self, grams: Sequence[str], more: Sequence[Sequence[int]]) -> list[Array]:
+        """Return the numbers of the terms that have each group of letters, with others."""
+        np, codes = self._np, [*map(_code, grams)]
+        ends = np.searchsorted(self._codes, (codes, [code + 1 for code in codes])).tolist()
+        return [
+            np.append(self._numbers[first:last], np.array(new, np.int32))
+            if new
+            else self._numbers[first:last]
+            for first, last, new in zip(*ends, more, strict=True)
+        ]
 
     def common(self, rows: Sequence[Array], least: float) -> Iterable[tuple[int, int]]:
         """Return the terms in more than some of the rows, with the number of these rows."""

@@ -76,19 +76,19 @@ def read_sets() -> list[Set]:
     return [*map(_language, LANGUAGES), *map(_origin, ORIGINS), _corpus()]
 
 
-def _lines(folder: str, name: str) -> list[list[str]]:
+def lines_of(folder: str, name: str) -> list[list[str]]:
     text = (FOLDER / folder / f"{name}.tsv").read_text(encoding="utf-8")
     return [line.split("\t") for line in text.splitlines()]
 
 
 def _language(name: str) -> Set:
-    lines = _lines("languages", name)
+    lines = lines_of("languages", name)
     texts = [Text(keyword, description, value) for keyword, description, value, _ in lines]
     return Set(name, texts, [(line[3], frozenset({at})) for at, line in enumerate(lines)])
 
 
 def _origin(name: str) -> Set:
-    lines = _lines("origins", name)
+    lines = lines_of("origins", name)
     is_chat = name.startswith("chat")
     texts = [
         Text("said", "", value, at if is_chat else None) for at, (value, _) in enumerate(lines)

@@ -7,7 +7,7 @@ each text is searched once, whatever the number of values.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from pydantic_core import from_json
 
@@ -42,14 +42,10 @@ _LONGEST = 64
 quote that repeats one word would take quadratic time."""
 
 
-class _Node:
-    """A node of the tree of all values' words, with which a quote is searched in one pass."""
-
-    __slots__ = ("is_end", "next")
-
-    def __init__(self) -> None:
-        self.next: dict[str, _Node] = {}
-        self.is_end = False
+_Node: TypeAlias = dict[str, "_Node"]
+"""A node of the tree of all values' words: the nodes of the words that follow."""
+_END = ""
+"""Follows the last word of a value."""
 
 
 class QuotedValues:
@@ -64,7 +60,7 @@ class QuotedValues:
     """
 
     def __init__(self, values: Iterable[JsonValue], quotes: Iterable[str] = ()) -> None:
-        self._root = _Node()
+        self._root: _Node = {}
         self._quotes = frozenset(quotes)
         self._parts: set[str] = set()
         for value in values:
@@ -77,11 +73,10 @@ class QuotedValues:
     def _add(self, words: list[str]) -> None:
         codes = [[word] for word in words if len(word) >= _SHORTEST_CODE and _has_digit(word)]
         parts = [words[at : at + _LONGEST] for at in range(0, len(words), _LONGEST)]
-        for path in (*parts, *codes):
+        for phrase in (*parts, *codes):
             node = self._root
-            for word in path:
-                node = node.next.setdefault(word, _Node())
-            node.is_end = True
+            for word in (*phrase, _END):
+                node = node.setdefault(word, {})
 
     def are_in(self, quote: str) -> bool:
         return quote in self._quotes or next(self._found(quote), None) is not None
@@ -117,11 +112,11 @@ class QuotedValues:
     def _longest(self, words: list[tuple[str, int, int]], at: int) -> int:
         node, longest = self._root, 0
         for behind in range(at, len(words)):
-            following = node.next.get(words[behind][0])
+            following = node.get(words[behind][0])
             if following is None:
                 break
             node = following
-            if node.is_end:
+            if _END in node:
                 longest = behind + 1 - at
         return longest
 

@@ -12,6 +12,7 @@ purge of one keyword traces only them: of 100,000 entries usually a hundred.
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
@@ -293,6 +294,28 @@ class RelatedEntries:
                 return Related(found, wanted)
             for number in found:
                 wanted.update(self._names[number])
+
+    @cached_property
+    def _numbers(self) -> dict[str, list[int]]:
+        """The entries of each name; made by the first `about`."""
+        found: dict[str, list[int]] = {}
+        for number, names in enumerate(self._names):
+            for name in names:
+                found.setdefault(name, []).append(number)
+        return found
+
+    def about(self, keywords: Iterable[str]) -> list[Entry]:
+        """Return the entries about some keywords, and those about facts with an id of theirs."""
+        wanted = set(keywords)
+        found = {number for each in wanted for number in self._numbers.get(each, ())}
+        ids = {
+            fact["id"]
+            for number in found
+            for fact in self._entries[number].get("facts", ())
+            if fact["keyword"] in wanted
+        }
+        found.update(number for each in ids for number in self._numbers.get(each, ()))
+        return self.at(sorted(found))
 
     def changed(self, after: Sequence[Entry | None]) -> Related:
         """Return the entries that an edit changed, and all that are related to those."""

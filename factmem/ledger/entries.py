@@ -9,7 +9,7 @@ Times are strings in UTC, always with six digits and a Z, so that they sort as s
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypeAlias
 
 import orjson
@@ -168,36 +168,26 @@ def stored(fact: AnyFact) -> StoredFact:
 
 def source_entry(source: FactSource) -> SourceEntry:
     """Return a source in the form of entries."""
-    entry: SourceEntry = {"kind": source.kind.value}
-    if source.conversation is not None:
-        entry["conversation"] = source.conversation
-    if source.message is not None:
-        entry["message"] = source.message
-    if source.quote is not None:
-        entry["quote"] = source.quote
-    if source.model is not None:
-        entry["model"] = source.model
-    if source.before is not None:
-        entry["before"] = source.before
+    entry: Any = {"kind": source.kind.value}
+    for name in _OF_SOURCES:
+        if (each := getattr(source, name)) is not None:
+            entry[name] = each
     if source.doubts:
         entry["doubts"] = list(source.doubts)
-    return entry
+    found: SourceEntry = entry
+    return found
 
 
 def source_of(entry: SourceEntry | None) -> FactSource | None:
     """Return the source of an entry."""
     if entry is None:
         return None
-    return FactSource(
-        SourceKind(entry["kind"]),
-        entry.get("conversation"),
-        entry.get("message"),
-        entry.get("quote"),
-        entry.get("model"),
-        entry.get("before"),
-        tuple(entry.get("doubts", ())),
-    )
+    texts: Any = [entry.get(name) for name in _OF_SOURCES]
+    return FactSource(SourceKind(entry["kind"]), *texts, tuple(entry.get("doubts", ())))
 
+
+_OF_SOURCES = ("conversation", "message", "quote", "model", "before")
+"""The fields of a source that may be None, in the order of `FactSource`."""
 
 _WIDE = b'{"wide":true,'
 
@@ -250,6 +240,22 @@ def keywords_of(entry: Mapping[str, Any]) -> list[str]:
     named += [name[0] for name in entry.get("forget", ())]
     named += [each["keyword"] for each in entry.get("retract", ())]
     return list(dict.fromkeys(named))
+
+
+def part_about(
+    entry: Entry, keywords: Container[str], ids: Container[str] | None = None
+) -> Entry | None:
+    """Return the parts of an entry about keywords; with `ids` the facts with these ids instead."""
+    facts = [
+        fact
+        for fact in entry.get("facts", ())
+        if (fact["keyword"] in keywords if ids is None else fact["id"] in ids)
+    ]
+    forget = [name for name in entry.get("forget", ()) if name[0] in keywords]
+    retract = [each for each in entry.get("retract", ()) if each["keyword"] in keywords]
+    if not (facts or forget or retract):
+        return None
+    return {**entry, "facts": facts, "forget": forget, "retract": retract}
 
 
 def encoded_entry(entry: Mapping[str, Any]) -> bytes:

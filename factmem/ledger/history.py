@@ -27,7 +27,7 @@ from factmem.ledger._presentation import (
     presented,
 )
 from factmem.ledger._trace import Life, RelatedEntries, SavedFact, Trace
-from factmem.ledger.entries import Entry, ForgottenItem, StoredFact, by_of
+from factmem.ledger.entries import Entry, ForgottenItem, StoredFact, by_of, part_about
 from factmem.ledger.ledger import Ledger, LedgerState
 from factmem.models._display import CELLS, Displayed, Sheet, fact_cells, one_kind
 from factmem.models.facts import AnyConcept, AnyFact, Concept, FactType, stored_concept
@@ -137,96 +137,27 @@ def history(entries: Iterable[Entry], concept: Concept[Any, Any]) -> History:
 
 
 class Histories:
-    """The histories of many concepts of one place, whose entries are split by keyword once.
-
-    Facts of several keywords may share an id, and then the history of one needs the entries of all:
-    keywords with a common id are one group.
-    """
+    """The histories of many concepts of one place, whose entries are indexed once."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        self._entries = list(entries)
-        self._groups: dict[str, str] = {}
-        """For each keyword another one of its group; the last one is itself."""
-        self._parts: dict[str, list[Entry]] = {}
-        self._sizes: dict[str, int] = {}
+        self._related = RelatedEntries([*entries])
         self._last: tuple[Concept[Any, Any] | None, History] = None, History()
         """The last answer: several facts of one concept follow each other."""
-        self._group()
-        at = ""
-        for entry in self._entries:
-            at = max(at, entry["at"])
-            for group, part in self._split(entry).items():
-                piece: Entry = {**entry, "at": at, "facts": part["facts"]}
-                piece = {**piece, "forget": part["forget"], "retract": part["retract"]}
-                self._parts.setdefault(group, []).append(piece)
-                size = sum(map(len, part.values()))
-                self._sizes[group] = self._sizes.get(group, 0) + size
 
     def of(self, concept: Concept[Any, Any]) -> History:
         """Return the history of a concept; see `history`."""
-        if not concept.codec.is_plain_text:  # callers may change such values
-            return self._history(concept)
         last, found = self._last
         if last is None or last != concept or last.was != concept.was:
-            found = self._history(concept)
-            self._last = concept, found
+            found = history(self._related.about(concept.keywords), concept)
+        if not concept.codec.is_plain_text:  # callers may change such values
+            return found
+        self._last = concept, found
         return History(found)
-
-    def _history(self, concept: Concept[Any, Any]) -> History:
-        groups = self._groups_of(concept)
-        is_one = len(groups) < 2
-        parts = [part for group in groups for part in self._parts.get(group, ())]
-        return history(parts if is_one else self._entries, concept)
 
     def size(self, concept: Concept[Any, Any]) -> int:
         """Return about how many changes `of` has to read."""
-        groups = self._groups_of(concept)
-        return sum(self._sizes.get(each, 0) for each in groups) if len(groups) < 2 else self._all
-
-    @property
-    def _all(self) -> int:
-        return sum(self._sizes.values())
-
-    def _groups_of(self, concept: Concept[Any, Any]) -> set[str]:
-        return {self._root(each) for each in concept.keywords if each in self._groups}
-
-    def _group(self) -> None:
-        first: dict[str, str] = {}
-        for entry in self._entries:
-            for keyword, fact_id in _names(entry):
-                self._groups.setdefault(keyword, keyword)
-                if fact_id is not None and first.setdefault(fact_id, keyword) != keyword:
-                    self._groups[self._root(keyword)] = self._root(first[fact_id])
-
-    def _root(self, keyword: str) -> str:
-        while (other := self._groups[keyword]) != keyword:
-            keyword = other
-        return keyword
-
-    def _split(self, entry: Entry) -> dict[str, dict[str, Any]]:
-        parts: dict[str, dict[str, Any]] = {}
-
-        def part(keyword: str) -> dict[str, Any]:
-            empty: dict[str, Any] = {"facts": [], "forget": [], "retract": []}
-            return parts.setdefault(self._root(keyword), empty)
-
-        for fact in entry.get("facts", ()):
-            part(fact["keyword"])["facts"].append(fact)
-        for name in entry.get("forget", ()):
-            part(name[0])["forget"].append(name)
-        for each in entry.get("retract", ()):
-            part(each["keyword"])["retract"].append(each)
-        return parts
-
-
-def _names(entry: Entry) -> Iterator[tuple[str, str | None]]:
-    """Yield each keyword of an entry, with the id of a fact of it."""
-    for fact in entry.get("facts", ()):
-        yield fact["keyword"], fact["id"]
-    for name in entry.get("forget", ()):
-        yield name[0], None
-    for each in entry.get("retract", ()):
-        yield each["keyword"], None
+        found = self._related.about(concept.keywords)
+        return sum(len(entry.get("facts", ())) or 1 for entry in found)
 
 
 def _concerning(entries: Iterable[Entry], keywords: frozenset[str]) -> Iterator[Entry]:
@@ -241,12 +172,8 @@ def _concerning(entries: Iterable[Entry], keywords: frozenset[str]) -> Iterator[
     at = ""
     for entry in entries:
         at = max(at, entry["at"])
-        facts = [fact for fact in entry.get("facts", ()) if fact["id"] in ids]
-        gone = [name for name in entry.get("forget", ()) if name[0] in keywords]
-        retracted = [each for each in entry.get("retract", ()) if each["keyword"] in keywords]
-        if facts or gone or retracted:
-            part: Entry = {**entry, "at": at, "facts": facts}
-            yield {**part, "forget": gone, "retract": retracted}
+        if part := part_about(entry, keywords, ids):
+            yield {**part, "at": at}
 
 
 def _as_saved(concept: Concept[Any, Any], fact: StoredFact) -> Concept[Any, Any]:

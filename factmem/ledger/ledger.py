@@ -44,7 +44,14 @@ from factmem.ledger._items import (
     with_values,
 )
 from factmem.ledger._reads import NONE_LATE, LedgerReads, Proposal
-from factmem.ledger.entries import Entry, ForgottenItem, RetractedValue, StoredFact, by_of
+from factmem.ledger.entries import (
+    Entry,
+    ForgottenItem,
+    RetractedValue,
+    StoredFact,
+    by_of,
+    part_about,
+)
 from factmem.models._values import Canonical, JsonValue, canonical
 from factmem.models.when import begin_of, end_of
 
@@ -656,12 +663,8 @@ class KeywordSearch:
 
     def take(self, entries: Iterable[Entry]) -> None:
         """Apply the next entries, in order; parts about other keywords are ignored."""
-        keyword, ledger = self._keyword, self.ledger
+        ledger = self.ledger
         for entry in entries:
-            facts = [fact for fact in entry.get("facts", ()) if fact["keyword"] == keyword]
-            forget = [name for name in entry.get("forget", ()) if name[0] == keyword]
-            retract = [each for each in entry.get("retract", ()) if each["keyword"] == keyword]
-            if facts or forget or retract:
-                part: Entry = {**entry, "facts": facts, "forget": forget}
-                ledger.apply({**part, "retract": retract})
+            if part := part_about(entry, (self._keyword,)):
+                ledger.apply(part)
             ledger.recorded_at = max(ledger.recorded_at, entry["at"])

@@ -9,32 +9,89 @@ Times are strings in UTC, always with six digits and a Z, so that they sort as s
 """
 
 import json
+import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import Any, Literal, NotRequired, TypeAlias
+from typing import Annotated, Any, Literal, NotRequired, TypeAlias
 
 import orjson
 import pydantic_core
+from pydantic_core import core_schema
 from typing_extensions import TypedDict
 
 from factmem.errors import FactmemError, InputValueError
-from factmem.models._values import JsonValue
+from factmem.models._values import JsonValue, checked_name, checked_text, codec_of, json_type
 from factmem.models.actors import NOBODY, By, present_actor
-from factmem.models.facts import NO_METADATA, AnyFact, FactSource, FactState, SingleFact, SourceKind
-from factmem.models.when import stamp
+from factmem.models.facts import (
+    MAX_BEFORE,
+    NO_METADATA,
+    AnyFact,
+    FactSource,
+    FactState,
+    SingleFact,
+    SourceKind,
+    checked_metadata,
+)
+from factmem.models.when import When, moment, stamp
 
 __all__ = ["Entry", "StoredFact", "decoded", "encoded_entry", "stamped"]
+
+
+class _Checked:
+    """A check of a field, which `_entry_check` applies to entries that come from outside."""
+
+    def __init__(self, check: Callable[[Any], object]) -> None:
+        self._check = check
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+
+class _Listed:
+    """Marks a tuple, which is a list in JSON."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        return {**handler(source), "strict": False}
+
+
+def _where(is_valid: Callable[[Any], object]) -> _Checked:
+    def checked(given: Any) -> Any:
+        if not is_valid(given):
+            raise InputValueError("not as a store writes it")
+        return given
+
+    return _Checked(checked)
+
+
+def _checked_value(value: Any) -> Any:
+    if type(value) is str:
+        return checked_text(value, "value")
+    return codec_of(json_type()).dump(value, "value")
+
+
+_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+_DIGEST = re.compile("[0-9a-f]{32}")
+
+Name: TypeAlias = Annotated[str, _where(lambda name: checked_name(name, "name") == name)]
+Text: TypeAlias = Annotated[str, _Checked(lambda text: checked_text(text, "text"))]
+Stamp: TypeAlias = Annotated[str, _where(lambda text: _STAMP.fullmatch(text) and moment(text))]
+Period: TypeAlias = Annotated[str, _Checked(lambda text: When(text).text)]
+Digest: TypeAlias = Annotated[str, _where(_DIGEST.fullmatch)]
+Count: TypeAlias = Annotated[int, _where(lambda number: number >= 0)]
+Value: TypeAlias = Annotated[JsonValue, _Checked(_checked_value)]
 
 
 class SourceEntry(TypedDict):
     """A `FactSource` without its None fields."""
 
-    kind: str
-    conversation: NotRequired[str]
-    message: NotRequired[int]
-    quote: NotRequired[str]
-    model: NotRequired[str]
-    before: NotRequired[str]
-    doubts: NotRequired[list[str]]
+    kind: Annotated[str, _Checked(SourceKind)]
+    conversation: NotRequired[Text]
+    message: NotRequired[Count]
+    quote: NotRequired[Text]
+    model: NotRequired[Text]
+    before: NotRequired[
+        Annotated[str, _where(lambda text: len(checked_text(text, "before")) <= MAX_BEFORE)]
+    ]
+    doubts: NotRequired[list[Text]]
 
 
 class StoredFact(TypedDict):
@@ -44,38 +101,42 @@ class StoredFact(TypedDict):
     keeps the keyword's description and type, and still replaces what it replaced.
     """
 
-    id: str
-    keyword: str
-    description: str
+    id: Name
+    keyword: Name
+    description: Text
     type: Literal["SINGLE", "MULTIPLE"]
-    timestamp: str
-    value: NotRequired[JsonValue]
-    values: NotRequired[list[JsonValue]]
-    importance: NotRequired[float]
-    expires_at: NotRequired[str]
-    since: NotRequired[str]
-    until: NotRequired[str]
+    timestamp: Stamp
+    value: NotRequired[Value]
+    values: NotRequired[list[Value]]
+    importance: NotRequired[Annotated[float, _where(lambda number: 0 <= number <= 1)]]
+    expires_at: NotRequired[Stamp]
+    since: NotRequired[Period]
+    until: NotRequired[Period]
     source: NotRequired[SourceEntry]
-    metadata: NotRequired[dict[str, JsonValue]]
+    metadata: NotRequired[Annotated[dict[str, JsonValue], _Checked(checked_metadata)]]
     """Missing if a save does not change it; empty if a save removes it."""
     stated: NotRequired[Literal[True]]
     """Whether a model learnt it."""
-    purged: NotRequired[str]
+    purged: NotRequired[Stamp]
     """When values were purged from it, a stamp. No import brings them back, nor another save of one
     of them that was recorded until then."""
-    superseded: NotRequired[list[int]]
+    superseded: NotRequired[list[Count]]
     """The positions of values that were superseded at once, if the superseding values may have been
     removed from the ledger."""
     confirmed: NotRequired[Literal[True]]
     """Whether a person said so."""
     edited: NotRequired[Literal[True]]
     """Whether it only changes metadata, importance or expiry: it confirms and renews no value."""
-    proposed: NotRequired[list[int]]
+    proposed: NotRequired[list[Count]]
     """The positions of values that wait for a decision. A ledger also proposes values of statements
     that contradict a confirmed one."""
-    actor: NotRequired[str]
+    actor: NotRequired[Text]
     """Who saved it, if not the actor of the entry; empty if unknown."""
-    reason: NotRequired[str]
+    reason: NotRequired[Text]
+
+
+def _has_own_values(fact: StoredFact) -> bool:
+    return ("values" if fact["type"] == "SINGLE" else "value") not in fact
 
 
 class RetractedValue(TypedDict):
@@ -84,12 +145,12 @@ class RetractedValue(TypedDict):
     A retraction whose value was purged has no digest.
     """
 
-    keyword: str
-    timestamp: str
-    digest: NotRequired[str]
-    id: NotRequired[str]
+    keyword: Name
+    timestamp: Stamp
+    digest: NotRequired[Digest]
+    id: NotRequired[Name]
     """Its place among the statements of the same time."""
-    floor: NotRequired[tuple[str, str]]
+    floor: NotRequired[Annotated[tuple[Stamp, Name], _Listed()]]
     """When the ended value was said, and its id, if that value was removed from the ledger."""
     confirmed: NotRequired[Literal[True]]
     """Whether a person said so: a model that states the value again only proposes it."""
@@ -99,7 +160,10 @@ class RetractedValue(TypedDict):
     """Where it was said, without the words."""
 
 
-ForgottenItem: TypeAlias = tuple[str, str, str]
+ForgottenItem: TypeAlias = Annotated[
+    tuple[Name, Name, Annotated[str, _where(lambda text: not text or _DIGEST.fullmatch(text))]],
+    _Listed(),
+]
 """An item, named by its keyword, the id of its fact, and the digest of its value, which is empty if
 the value was purged."""
 
@@ -107,23 +171,23 @@ the value was purged."""
 class Entry(TypedDict):
     """One entry of a ledger. Kinds of later versions are ignored."""
 
-    at: str
-    tie: NotRequired[int]
+    at: Stamp
+    tie: NotRequired[Count]
     """Its number among the entries of this time, if it does not follow the entry before it."""
-    received: NotRequired[str]
+    received: NotRequired[Stamp]
     """When this store imported it, a stamp after all that the place had then. No other store sees
     it."""
-    facts: NotRequired[list[StoredFact]]
+    facts: NotRequired[list[Annotated[StoredFact, _where(_has_own_values)]]]
     forget: NotRequired[Sequence[ForgottenItem]]
     whole: NotRequired[Literal[True]]
     """Whether the forgotten keywords also lose what had been replaced or had ended."""
     retract: NotRequired[list[RetractedValue]]
     operations: NotRequired[list[str]]
     """The operations over a whole store that have changed it: a repeated one skips it."""
-    actor: NotRequired[str]
+    actor: NotRequired[Text]
     """Who made the change."""
-    reason: NotRequired[str]
-    undoes: NotRequired[str]
+    reason: NotRequired[Text]
+    undoes: NotRequired[Text]
     """The change that this entry undoes; it forgets before it saves."""
     turn: NotRequired[dict[str, JsonValue]]
     """A message, in the lines of a conversation, which no ledger reads."""
@@ -182,12 +246,12 @@ def source_of(entry: SourceEntry | None) -> FactSource | None:
     """Return the source of an entry."""
     if entry is None:
         return None
-    texts: Any = [entry.get(name) for name in _OF_SOURCES]
-    return FactSource(SourceKind(entry["kind"]), *texts, tuple(entry.get("doubts", ())))
+    given: dict[str, Any] = {name: entry.get(name) for name in _OF_SOURCES}
+    return FactSource(SourceKind(entry["kind"]), doubts=tuple(entry.get("doubts", ())), **given)
 
 
 _OF_SOURCES = ("conversation", "message", "quote", "model", "before")
-"""The fields of a source that may be None, in the order of `FactSource`."""
+"""The fields of a source that may be None."""
 
 _WIDE = b'{"wide":true,'
 

@@ -87,7 +87,7 @@ class MemoryEvent:
     embedding_calls: int = 0
     """The number of requests to an embedder."""
     concepts: tuple[str, ...] = ()
-    """The keywords that the store knows with another definition: see `AgentMemory.concepts`."""
+    """The keywords that the store knows with another definition: see `contents.definitions`."""
     actor: str | None = None
     """Who was named as acting."""
     reason: str | None = None

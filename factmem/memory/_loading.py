@@ -17,7 +17,7 @@ from typing import Any
 from anyio.lowlevel import checkpoint
 
 from factmem._arguments import expect
-from factmem.errors import InputValueError, StorageError
+from factmem.errors import StorageError
 from factmem.events import MemoryOperation, OperationInProgress
 from factmem.ledger.history import HistoryAction, HistoryEntry
 from factmem.ledger.resolution import PlacedFact, Resolution
@@ -43,10 +43,9 @@ from factmem.models.facts import (
     MultipleFacts,
     SingleFact,
     SourceKind,
-    V,
     checked_concept,
 )
-from factmem.models.places import Boundary, Place
+from factmem.models.places import Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.prompt.memory_message import LoadReport, MemoryMessage, Quoted
 from factmem.providers._four_methods import as_store
@@ -172,20 +171,6 @@ async def current_facts_of(parts: MemoryParts, concept: Concept[Any, L]) -> list
     return resolution.facts
 
 
-async def current_value(parts: MemoryParts, concept: Concept[V, Any]) -> V | None:
-    if checked_concept(concept).fact_type is FactType.MULTIPLE:
-        raise InputValueError(
-            f"The concept {concept.keyword!r} has many values: await memory.values(concept)"
-        )
-    facts = await current_facts_of(parts, concept)
-    return facts[0].values[0] if facts else None
-
-
-async def current_values(parts: MemoryParts, concept: Concept[V, Any]) -> list[V]:
-    facts = await current_facts_of(parts, concept)
-    return [value for fact in facts for value in fact.values]
-
-
 async def current_facts(parts: MemoryParts) -> CurrentFacts:
     resolution = await parts.reader.everything(await _places(parts))
     if not resolution.placed:
@@ -277,9 +262,10 @@ async def recall_facts(
 ) -> RecallResult:
     async with parts.events.operation(MemoryOperation.RECALL) as operation:
         query = RecallQuery.of_arguments(text, parts.settings.recall, limit=limit, where=where)
-        everywhere = parts.selection.everywhere(subjects, scopes)
-        if everywhere is not None:
-            return await _search_everywhere(parts, query, operation, everywhere)
+        if (everywhere := parts.selection.everywhere(subjects, scopes)) is not None:
+            about, named = everywhere
+            places = await fact_store(parts.provider).list_places(subjects=about, scopes=named)
+            return await _search_everywhere(parts, query, operation, places)
         operation.places = parts.selection.places(subjects, scopes)
         found = await _search_places(parts, [query], operation)
     if not found:
@@ -345,11 +331,11 @@ async def _search_places(
 
 
 async def _search_everywhere(
-    parts: MemoryParts, query: RecallQuery, operation: OperationInProgress, boundary: Boundary
+    parts: MemoryParts, query: RecallQuery, operation: OperationInProgress, places: Iterable[Place]
 ) -> RecallResult:
-    """Search all places inside a boundary in batches, and return the most relevant matches."""
+    """Search any number of places in batches, and return the most relevant matches."""
     best = RecallResult()
-    for batch in _batches(await _places_inside(fact_store(parts.provider), boundary)):
+    for batch in _batches(sorted(places, key=str)):
         # Without the cached indexes: one for each batch of a large store would push out all others.
         found = await parts.searching(IndexCache()).recall(batch, [query], operation)
         best = RecallResult(
@@ -365,16 +351,6 @@ async def _search_everywhere(
         )
     operation.found(match.fact for match in best)
     return best
-
-
-async def _places_inside(store: FactStore, boundary: Boundary) -> list[Place]:
-    if boundary.is_wide and boundary.places is None:
-        about, where = boundary.listed()
-        return sorted(await store.list_places(subjects=about, scopes=where), key=str)
-    found: list[Place] = []
-    for subjects, scopes in boundary.listings():
-        found += [info.place for info in await store.places(subjects=subjects, scopes=scopes)]
-    return [place for place in found if boundary.allows(place.identity)]
 
 
 async def _further(parts: MemoryParts, found: RecallResult) -> list[PlacedFact]:

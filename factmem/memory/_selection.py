@@ -87,13 +87,14 @@ class PlaceSelection:
         places = (Place(scope, subject) for subject in chosen for scope in found)
         return list({place.identity: place for place in places}.values())
 
-    def everywhere(self, subjects: Subjects = None, scopes: Scopes = None) -> Boundary | None:
-        """Return the boundary of a call for every entity; None if it selects single places."""
+    def everywhere(
+        self, subjects: Subjects = None, scopes: Scopes = None
+    ) -> tuple[Sequence[MemorySubject], Sequence[MemoryScope]] | None:
+        """Return what a call for every entity lists; None if it selects single places."""
         chosen = self.subjects if subjects is None else checked_subjects(subjects)
         if not any(subject.is_every for subject in chosen):
             return None
-        given = self._default_scopes if scopes is None else scopes
-        return self.boundary.narrowed(subjects=chosen, scopes=self.profile.scopes(given))
+        return chosen, self.profile.scopes(self._default_scopes if scopes is None else scopes)
 
     def writable_places(self, subjects: Subjects = None, scopes: Scopes = None) -> list[Place]:
         """Return the places that a call may write: those that it requests inside the boundary.

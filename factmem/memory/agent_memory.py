@@ -20,8 +20,6 @@ from factmem.memory._chat_detection import detect_in_chat, detect_in_texts
 from factmem.memory._loading import (
     current_facts,
     current_facts_of,
-    current_value,
-    current_values,
     load_into,
     origin_in,
     recall_facts,
@@ -42,7 +40,17 @@ from factmem.memory._wording import ARGUMENTS, CALLS, ITEMS, NAMES
 from factmem.memory.contents import MemoryContents, clear_in
 from factmem.memory.conversations import Conversation, MemoryConversations
 from factmem.memory.listing import CurrentFacts, FactOrigin
-from factmem.models.facts import AnyFact, Concept, FactSource, L, MultipleFacts, SingleFact, V
+from factmem.models.facts import (
+    AnyFact,
+    Concept,
+    FactSource,
+    FactType,
+    L,
+    MultipleFacts,
+    SingleFact,
+    V,
+    checked_concept,
+)
 from factmem.models.places import (
     UNBOUNDED,
     Boundary,
@@ -445,11 +453,17 @@ class AgentMemory:
 
         See `current`. A concept with many values raises `ValueError`: `values` returns them.
         """
-        return await current_value(self._parts, concept)
+        if checked_concept(concept).fact_type is FactType.MULTIPLE:
+            raise InputValueError(
+                f"The concept {concept.keyword!r} has many values: await memory.values(concept)"
+            )
+        found = await self.values(concept)
+        return found[0] if found else None
 
     async def values(self, concept: Concept[V, Any]) -> list[V]:
         """Return the current values of a concept, those of the most specific place first."""
-        return await current_values(self._parts, concept)
+        facts = await current_facts_of(self._parts, concept)
+        return [value for fact in facts for value in fact.values]
 
     async def clear(self, concept: Concept[Any, Any]) -> Forgotten:
         """Forget the current values of a concept, in all places of the memory. History keeps them.

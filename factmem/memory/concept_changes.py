@@ -403,26 +403,22 @@ class KeywordMerge:
         return {"at": self._now, "facts": new, "forget": gone}
 
     def _renamed(self, entry: Entry) -> Entry:
-        entry, keyword = entry.copy(), self._concept.keyword
-        if facts := entry.get("facts"):
-            text = self._concept.description
-            entry["facts"] = [
-                {**fact, "keyword": keyword, "description": text}
-                if fact["keyword"] in self._former
-                else fact
-                for fact in facts
-            ]
+        keyword = self._concept.keyword
+        renamed: Any = entry.copy()
+        whole = {"keyword": keyword, "description": self._concept.description}
+        for kind, about in (("facts", whole), ("retract", {"keyword": keyword})):
+            parts: Any = entry.get(kind, ())
+            if any(part["keyword"] in self._former for part in parts):
+                renamed[kind] = [
+                    part | about if part["keyword"] in self._former else part for part in parts
+                ]
         if forget := entry.get("forget"):
-            entry["forget"] = [
+            renamed["forget"] = [
                 (keyword if name in self._former else name, fact_id, digest)
                 for name, fact_id, digest in forget
             ]
-        if retracted := entry.get("retract"):
-            entry["retract"] = [
-                {**each, "keyword": keyword} if each["keyword"] in self._former else each
-                for each in retracted
-            ]
-        return entry
+        found: Entry = renamed
+        return found
 
 
 def checked_former(

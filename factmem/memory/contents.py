@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
+from heapq import nlargest
 from types import EllipsisType
 from typing import Any
 
@@ -27,7 +28,6 @@ from factmem.memory.listing import (
     ConceptInfo,
     MemoryStats,
     MemoryTree,
-    Newest,
     RecordPage,
     ResetReport,
     branch_of,
@@ -223,12 +223,17 @@ class MemoryContents(ConceptChanges):
             expect_within(offset, int, "offset", "offset=50", least=0)
             named = None if concepts is None else {c.keyword for c in checked_concepts(concepts)}
             wanted = {} if metadata is None else checked_metadata(metadata)
-        newest = Newest(offset + limit)
+        most, total = offset + limit, 0
+        newest: list[tuple[datetime, int, PlacedFact]] = []
         async for placed in self._all_facts():
             is_named = named is None or placed.fact.concept.keyword in named
             if is_named and includes(placed.fact.metadata, wanted):
-                newest.add(placed)
-        return RecordPage(newest.sorted()[offset:], offset=offset, total=newest.total)
+                total += 1
+                newest.append((placed.heard_at, total, placed))
+                if len(newest) > 2 * most:  # at each fact it would take too long
+                    newest = nlargest(most, newest)
+        found = [placed for _, _, placed in nlargest(most, newest)]
+        return RecordPage(found[offset:], offset=offset, total=total)
 
     async def get(self, fact_id: str) -> PlacedFact | None:
         """Return the current fact with this id, from any place of the memory; or None."""

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from heapq import heappush, heapreplace
-from operator import itemgetter
 from typing import Any
 
 from factmem.ledger.history import HistoryEntry
@@ -179,32 +177,6 @@ class ConceptCounts:
     def infos(self) -> list[ConceptInfo]:
         """Return the concepts, ordered by keyword."""
         return [self._infos[keyword] for keyword in sorted(self._infos)]
-
-
-class Newest:
-    """Collects the `most` facts that were confirmed last."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._heap: list[tuple[datetime, int, PlacedFact]] = []
-        self.total: int = 0
-        """The number of facts that were added."""
-
-    def add(self, placed: PlacedFact) -> None:
-        """Add a fact; it is kept if it is among the newest."""
-        self.total += 1
-        item = (placed.heard_at, self.total, placed)
-        if len(self._heap) < self._most:
-            heappush(self._heap, item)
-        elif self._most and item[0] >= self._heap[0][0]:
-            heapreplace(self._heap, item)
-
-    def sorted(self) -> list[PlacedFact]:
-        """Return the facts, newest first."""
-        return [placed for _, _, placed in sorted(self._heap, key=_AGE, reverse=True)]
-
-
-_AGE = itemgetter(0, 1)
 
 
 def stats_of(found: Iterable[PlaceInfo]) -> MemoryStats:

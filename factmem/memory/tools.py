@@ -80,23 +80,11 @@ async def _concept(parts: MemoryParts, asked: SaveArguments) -> Concept[Any, Any
 
 
 async def _known_concepts(parts: MemoryParts) -> dict[str, Concept[Any, Any]]:
-    """Return the declared and the stored concepts; the declared ones have their value types."""
-    declared = parts.settings.concepts
-    known: dict[str, Concept[Any, Any]] = dict(declared)
-    texts: dict[str, bool] = {}
-    stored = await MemoryContents(parts).records(sys.maxsize)
-    for placed in stored:
-        keyword = placed.fact.concept.keyword
-        are_texts = all(isinstance(value, str) for value in plain_values(placed.fact))
-        texts[keyword] = texts.get(keyword, True) and are_texts
-    for placed in reversed(stored):  # the newest description and type win
-        concept = placed.fact.concept
-        if concept.keyword not in declared:
-            value_type: object = str if texts[concept.keyword] else JsonValue
-            known[concept.keyword] = Concept(
-                concept.keyword, concept.description, concept.fact_type, value_type=value_type
-            )
-    return known
+    """Return the stored and the declared concepts; of a stored one as its newest fact has it."""
+    stored = reversed(await MemoryContents(parts).records(sys.maxsize))
+    return {
+        each.fact.concept.keyword: each.fact.concept for each in stored
+    } | parts.settings.concepts
 
 
 def _new_concept(asked: SaveArguments) -> Concept[Any, Any]:

@@ -7,14 +7,13 @@ import pytest
 
 from factmem.agent.agent import Agent
 from factmem.agent.context import AgentContext, FeatureError
-from factmem.errors import ChatModelError, UnboundSubjectError
+from factmem.errors import ChatModelError
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.places import MemoryScopesProfile
 from factmem.prompt.memory_message import MessageForm
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.tables import table
-from tests.world import ALICE, USER
 
 
 class Diary:
@@ -85,33 +84,6 @@ async def test_a_memory_message_does_not_count_as_instructions() -> None:
     await Agent(model, system_prompt="Be kind.").run("Hello", messages=history)
 
     assert [message["content"] for message in model.calls[0]] == ["Be kind.", "facts", "Hello"]
-
-
-@table(
-    ("arguments", "error", "complaint"),
-    [
-        ({"text": 3}, TypeError, "text must be a str, not int"),
-        ({"text": None}, TypeError, "text must be a str, not NoneType"),
-        ({"text": "Hi", "messages": ["Hello"]}, TypeError, "messages must contain dicts, not str"),
-        (
-            {"text": "Hi", "messages": "Hello"},
-            TypeError,
-            "messages must be a list of dicts, not str",
-        ),
-        ({"text": "Hi", "subjects": []}, ValueError, "subjects is empty"),
-        ({"text": "Hi", "subjects": [ALICE, USER]}, UnboundSubjectError, "'user' is per entity"),
-    ],
-)
-async def test_bad_input_raises_before_a_model_call(
-    arguments: dict[str, Any], error: type[Exception], complaint: str
-) -> None:
-    """Each error says what to do."""
-    model = ScriptedChatModel()
-
-    with pytest.raises(error, match=complaint):
-        await Agent(model).run(**arguments)
-
-    assert model.calls == []
 
 
 async def test_a_failing_endpoint_fails_the_run() -> None:
@@ -238,11 +210,3 @@ async def test_a_memory_without_a_provider_stores_nothing() -> None:
 
     assert result.text == "Hello."
     assert await memory.current() == []
-
-
-def test_a_context_without_a_memory_says_how_to_install_one() -> None:
-    """A strategy that needs one fails with the line to write."""
-    context = AgentContext("Hi", chat_model=ScriptedChatModel())
-
-    with pytest.raises(RuntimeError, match=r"agent\.install\(AgentMemory, provider="):
-        _ = context.memory

@@ -24,7 +24,7 @@ from factmem.errors import MemoryAccessError, UnboundSubjectError
 from factmem.llm.base import Message
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, MultipleFacts, SingleFact
-from factmem.models.places import MemoryScope, MemoryScopesProfile, MemoryScopeType
+from factmem.models.places import MemoryScope, MemoryScopesProfile, MemoryScopeType, MemorySubject
 from factmem.prompt.memory_message import LoadReport
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
@@ -177,42 +177,34 @@ async def test_a_strategy_that_only_saves_reads_the_whole_conversation() -> None
     assert theme.value == "dark"
 
 
-@pytest.mark.parametrize(
-    "node",
-    [
-        node_load_from_memory([THEME], subjects=[USER]),
-        node_load_all_facts_from_memory(subjects=[COMPANY, USER]),
-        node_save_to_memory([THEME], USER, PRODUCT),
-        node_save_to_memory_auto_detect_facts(subjects=[USER]),
-    ],
-)
-async def test_an_unbound_subject_of_a_node_raises_before_any_model_call(node: MemoryNode) -> None:
-    """Also if the node is the last one."""
+NODES: list[tuple[MemoryNode, list[MemorySubject]]] = [
+    (node_load_from_memory([THEME], subjects=[USER]), [COMPANY]),
+    (node_load_all_facts_from_memory(subjects=[COMPANY, USER]), [COMPANY]),
+    (node_save_to_memory([THEME], USER, PRODUCT), [COMPANY]),
+    (node_save_to_memory_auto_detect_facts(subjects=[USER]), [COMPANY]),
+    (node_load_from_memory([THEME], subjects=[BOB]), [ALICE]),
+    (node_load_all_facts_from_memory(subjects=[ALICE, COMPANY]), [ALICE]),
+    (node_save_to_memory([THEME], COMPANY, PRODUCT), [ALICE]),
+    (node_save_to_memory_auto_detect_facts(subjects=[BOB]), [ALICE]),
+]
+"""Nodes whose subject the run does not bind, and those whose subject is none of the run's."""
+
+
+@table(("node", "subjects"), NODES, ids=range(len(NODES)))
+async def test_a_node_is_checked_before_any_model_call(
+    node: MemoryNode, subjects: list[MemorySubject]
+) -> None:
+    """Also if the node is the last one. Facts outside of the run are not silently left out."""
     model = ScriptedChatModel("Hello.")
-    agent = agent_of(model, node_llm_request(), node)
+    without = Agent(model, strategy=Strategy("test", [node_llm_request(), node]))
+    is_unbound = subjects == [COMPANY]
+    error = UnboundSubjectError if is_unbound else MemoryAccessError
+    message = "'user' is per entity" if is_unbound else "which is not a subject of the run"
 
-    with pytest.raises(UnboundSubjectError, match="'user' is per entity"):
-        await agent.run("Hi", subjects=[COMPANY])
-
-    assert model.calls == []
-
-
-@pytest.mark.parametrize(
-    "node",
-    [
-        node_load_from_memory([THEME]),
-        node_load_all_facts_from_memory(),
-        node_save_to_memory([THEME], COMPANY, PRODUCT),
-        node_save_to_memory_auto_detect_facts(),
-    ],
-)
-async def test_a_node_without_a_memory_raises_before_any_model_call(node: MemoryNode) -> None:
-    """The error shows the line to write."""
-    model = ScriptedChatModel("Hello.")
-    agent = Agent(model, strategy=Strategy("test", [node_llm_request(), node]))
-
+    with pytest.raises(error, match=message):
+        await agent_of(model, node_llm_request(), node).run("Hi", subjects=subjects)
     with pytest.raises(RuntimeError, match=r"agent\.install\(AgentMemory"):
-        await agent.run("Hi")
+        await without.run("Hi")
 
     assert model.calls == []
 
@@ -350,26 +342,6 @@ def test_strategies_can_be_compared() -> None:
     assert Strategy("a", [ask]) == Strategy("a", (ask,))
     assert Strategy("a", [ask]) != Strategy("b", [ask])
     assert "'a'" in repr(Strategy("a", [ask]))
-
-
-@pytest.mark.parametrize(
-    "node",
-    [
-        node_load_from_memory([THEME], subjects=[BOB]),
-        node_load_all_facts_from_memory(subjects=[ALICE, COMPANY]),
-        node_save_to_memory([THEME], COMPANY, PRODUCT),
-        node_save_to_memory_auto_detect_facts(subjects=[BOB]),
-    ],
-)
-async def test_a_node_is_limited_to_the_run(node: MemoryNode) -> None:
-    """Naming facts outside of the run raises; they are not silently left out."""
-    model = ScriptedChatModel()
-    agent = agent_of(model, node_llm_request(), node, store=await prepared())
-
-    with pytest.raises(MemoryAccessError, match="which is not a subject of the run"):
-        await agent.run("Hi", subjects=[ALICE])
-
-    assert model.calls == []
 
 
 async def test_a_tool_is_limited_to_the_run() -> None:

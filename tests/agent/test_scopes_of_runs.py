@@ -1,9 +1,5 @@
 """Scopes of an installation and of a run, detected concepts, and reprs."""
 
-from typing import Any
-
-import pytest
-
 from factmem.agent.agent import Agent
 from factmem.detection import Detection
 from factmem.memory.agent_memory import AgentMemory
@@ -50,31 +46,6 @@ async def test_a_run_writes_only_within_its_scopes() -> None:
     await agent.run(SAID, subjects=[ALICE], scopes=[PRODUCT])
 
     assert [place.scope for place in await store.places()] == [PRODUCT]
-
-
-@pytest.mark.parametrize(
-    ("scopes", "error", "message"),
-    [
-        (PRODUCT, TypeError, r"scopes must be a list, not MemoryScope"),
-        ([], ValueError, "scopes is empty"),
-        (["my-app"], TypeError, "MemoryScope"),
-    ],
-)
-async def test_wrong_scopes_of_a_run(scopes: Any, error: type[Exception], message: str) -> None:
-    model = ScriptedChatModel()
-
-    with pytest.raises(error, match=message):
-        await Agent(model).run("Hello", scopes=scopes)
-
-    assert model.calls == []
-
-
-def test_scopes_are_a_profile() -> None:
-    def install(**options: Any) -> None:
-        Agent(ScriptedChatModel()).install(AgentMemory, provider=InMemoryProvider(), **options)
-
-    with pytest.raises(TypeError, match="scopes must be a MemoryScopesProfile, not list"):
-        install(scopes=[PRODUCT])
 
 
 async def test_only_named_concepts_are_learned() -> None:

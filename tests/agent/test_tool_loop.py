@@ -247,13 +247,6 @@ async def test_a_run_without_end_is_stopped() -> None:
     assert result.text == "Two."
 
 
-@pytest.mark.parametrize("max_steps", [0, -1])
-def test_max_steps_must_be_at_least_one(max_steps: int) -> None:
-    """An agent that may not call its model is useless."""
-    with pytest.raises(ValueError, match="max_steps must be an int of at least 1"):
-        Agent(ScriptedChatModel(), max_steps=max_steps)
-
-
 async def test_a_tool_that_is_not_a_function() -> None:
     """A tool with a schema of its own needs three members and no base class."""
 

@@ -114,7 +114,21 @@ WRONG: list[Wrong] = [
     (Tool, dict, TypeError, "not the class dict"),
     (lambda it: Agent(MODEL).run(it), 5, TypeError, "text must be a str, not int"),
     (lambda it: Agent(MODEL).run("x", messages=it), 5, TypeError, "not int: .*role"),
+    (
+        lambda it: Agent(MODEL).run("x", messages=it), SECRET, TypeError,
+        "messages must be a list of dicts, not str",
+    ),
+    (
+        lambda it: Agent(MODEL).run("x", messages=it), [SECRET], TypeError,
+        "messages must contain dicts, not str",
+    ),
+    (lambda it: Agent(MODEL).run("x", subjects=it), [], ValueError, "subjects is empty"),
+    (lambda it: Agent(MODEL).run("x", subjects=it), [ALICE, USER], ValueError, "is per entity"),
     (lambda it: Agent(MODEL).run("x", conversation=it), 5, TypeError, "must be a str, not int"),
+    (lambda it: Agent(MODEL).run("x", subjects=it), ALICE, TypeError, r"subjects=\[USER\.of"),
+    (lambda it: Agent(MODEL).run("x", scopes=it), AGENT, TypeError, "scopes must be a list, not"),
+    (lambda it: Agent(MODEL).run("x", scopes=it), ["my-app"], TypeError, "MemoryScope"),
+    (lambda it: Agent(MODEL).run("x", scopes=it), [], ValueError, "scopes is empty"),
     (node_recall_from_memory, 0, ValueError, "an int of at least 1"),
 ]  # fmt: skip
 

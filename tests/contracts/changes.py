@@ -121,20 +121,6 @@ class Changes:
 
         assert changes is None or (changes.version, changes.facts) == (since, {})
 
-    async def test_changes_go_on_from_changes(self, provider: FactStore) -> None:
-        """Their version can be passed to the next call, like that of the place itself."""
-        await begin(provider)
-        since = await version_of(provider)
-        for value in ("go", "ada", "cobol"):
-            await provider.save(languages(value), USER, AGENT)
-            changes = await provider.changes(USER, AGENT, since=since)
-            assert changes is not None
-            reported = [
-                fact for fact in changes.facts[LANGUAGES.keyword] if not isinstance(fact, str)
-            ]
-            assert value in [value for fact in reported for value in fact.values]
-            since = changes.version
-
     async def test_what_has_come_to_be_is_followed(self, provider: FactStore) -> None:
         """From before the place exists, and after it is erased and created again."""
         follower = _Follower(provider)
@@ -162,23 +148,6 @@ class Changes:
                 await anyio.lowlevel.checkpoint()
 
         await follower.check()
-
-    async def test_changed_values_have_the_types_of_their_concepts(
-        self, provider: FactStore
-    ) -> None:
-        """As `load` returns them; values of other concepts are plain JSON."""
-        day: Concept[Any, Any] = Concept(DAYS, "A day", value_type=date)
-        await begin(provider)
-        since = await version_of(provider)
-        await provider.save(SingleFact(day, date(2001, 1, 1)), USER, AGENT)
-
-        typed = await provider.changes(USER, AGENT, since=since, concepts=iter([day]))
-        plain = await provider.changes(USER, AGENT, since=since)
-
-        assert typed is not None
-        assert plain is not None
-        assert typed.facts == {DAYS: await provider.load(day, USER, AGENT)}
-        assert [getattr(fact, "values", fact) for fact in plain.facts[DAYS]] == [("2001-01-01",)]
 
     async def test_a_changed_value_that_does_not_fit_is_an_error(self, provider: FactStore) -> None:
         """The error names the concept and not the value. After the value is forgotten, changes are known."""

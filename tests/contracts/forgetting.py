@@ -95,69 +95,6 @@ class Forgetting:
         assert await provider.load(THEME, PERSON.of("alice"), AGENT) == []
         assert len(await provider.load(THEME, PERSON.of("bob"), AGENT)) == 1
 
-    async def test_forgotten_values_do_not_come_back(self, provider: FactStore) -> None:
-        """Neither the value that it had replaced, nor the forgotten value after other saves."""
-        await provider.save(theme("light"), USER, AGENT)
-        await provider.save(theme("dark"), USER, AGENT)
-        await provider.save(languages("java", "rust"), USER, AGENT)
-        await provider.forget(USER, AGENT, concept=THEME)
-        await provider.forget(USER, AGENT, concept=LANGUAGES, value="java")
-        assert await current(provider) == {"rust"}
-
-        await provider.save(languages("c"), USER, AGENT)
-
-        assert await current(provider) == {"rust", "c"}
-        assert await provider.load_by_description("java", USER, AGENT) == []
-        assert await provider.forget(USER, AGENT, concept=THEME) == 0
-
-    async def test_a_forgotten_value_can_be_said_again(
-        self, provider: FactStore, clock: SettableClock
-    ) -> None:
-        """What was said before the forgetting stays forgotten."""
-        fact = languages("java", "rust")
-        await provider.save(fact, USER, AGENT)
-        await provider.forget(USER, AGENT, concept=LANGUAGES, value="java")
-
-        await provider.save(fact, USER, AGENT)
-        assert await current(provider) == {"rust"}
-        await provider.save(languages("java", timestamp=clock.advance()), USER, AGENT)
-
-        assert await current(provider) == {"java", "rust"}
-
-    async def test_one_of_two_values_under_one_id(self, provider: FactStore) -> None:
-        """`dataclasses.replace` keeps a fact's id: values that share it are still distinguished."""
-        fact = languages("java")
-        await provider.save(fact, USER, AGENT)
-        await provider.save(replace(fact, values=("rust",)), USER, AGENT)
-        await provider.save(replace(fact, values=("c", "java")), USER, AGENT)
-
-        assert await provider.forget(USER, AGENT, concept=LANGUAGES, value="java") == 1
-
-        assert await current(provider) == {"rust", "c"}
-        assert await provider.forget(USER, AGENT, fact_ids=[fact.id]) == 2
-
-    async def test_what_has_another_source_is_kept(
-        self, provider: FactStore, clock: SettableClock
-    ) -> None:
-        """A value from two sources is forgotten by a condition that matches both."""
-        await remember(provider, clock)
-        await provider.save(languages("kotlin", source=MAIL), USER, AGENT)
-        await provider.save(theme("dark"), USER, AGENT)
-
-        assert await provider.forget(USER, AGENT, source=CHAT) == 0
-        assert await provider.forget(USER, AGENT, source=MAIL) == 2
-
-        assert await current(provider) == {"kotlin", "dark"}
-
-    async def test_a_confirmation_makes_a_value_young(
-        self, provider: FactStore, clock: SettableClock
-    ) -> None:
-        """The age is the time since the last confirmation."""
-        await remember(provider, clock)
-        await provider.save(languages("kotlin"), USER, AGENT)
-
-        assert await provider.forget(USER, AGENT, older_than=START + DAY) == 0
-
     async def test_a_typed_value_is_named_as_it_is(self, provider: FactStore) -> None:
         """The value is passed in the concept's type."""
         birthday = Concept("birthday", "A birthday", value_type=datetime)
@@ -271,19 +208,6 @@ class Purging:
         assert await current(provider) == {"dark"}
         assert len(await provider.history(THEME, USER, AGENT)) == 1
 
-    async def test_what_a_purged_value_had_replaced_stays_replaced(
-        self, provider: FactStore
-    ) -> None:
-        """It may be in the history, and does not become current."""
-        await provider.save(theme("light"), USER, AGENT)
-        await provider.save(theme("secret"), USER, AGENT)
-
-        assert await provider.forget(USER, AGENT, concept=THEME, value="secret", purge=True) == 1
-
-        assert await current(provider) == set()
-        left = await provider.history(THEME, USER, AGENT)
-        assert [entry.fact.values for entry in left if entry.fact is not None] == [("light",)]
-
     async def test_values_beside_a_purged_one_stay(self, provider: FactStore) -> None:
         """Other facts of the same save keep their position, and can be forgotten later."""
         fact = languages("java", "secret", "rust")
@@ -298,21 +222,6 @@ class Purging:
         assert "secret" not in str(await provider.entries(USER, AGENT))
         assert await provider.forget(USER, AGENT, concept=LANGUAGES, value="rust") == 1
         assert await current(provider) == {"dark", "java"}
-
-    async def test_a_whole_concept_can_be_purged(
-        self, provider: FactStore, clock: SettableClock
-    ) -> None:
-        """With all its earlier values."""
-        for value in ("a-secret", "b-secret", "c-secret"):
-            await provider.save(theme(value), USER, AGENT)
-            clock.advance()
-        await provider.save(languages("java"), USER, AGENT)
-
-        assert await provider.forget(USER, AGENT, concept=THEME, purge=True) == 1
-
-        assert "secret" not in str(await provider.entries(USER, AGENT))
-        assert await provider.load(THEME, USER, AGENT, as_of=START) == []
-        assert await current(provider) == {"java"}
 
     async def test_purging_frees_room(self, provider: FactStore) -> None:
         """A purge makes the place smaller."""

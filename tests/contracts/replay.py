@@ -37,6 +37,7 @@ NONSENSE: dict[str, Any] = {
     "no time": {"facts": [_saved(PIN)]},
     "an invalid time": _entry(_saved(PIN), at="yesterday"),
     "a time in another form": _entry(_saved(PIN), at="2001-02-03T04:05:06Z"),
+    "an invalid time of import": _entry(_saved(PIN), received="today"),
     "invalid facts": _entry(facts=PIN),
     "a fact without fields": _entry({"keyword": "ide-theme", "value": PIN}),
     "an invalid keyword": _entry(_saved(PIN, keyword="")),

@@ -20,7 +20,7 @@ from factmem.models.facts import (
 from factmem.models.places import Place
 from factmem.providers.results import RetractedFact
 from factmem.providers.store import FactStore
-from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER
+from factmem.testing._facts import AGENT, THEME, USER
 from factmem.testing.clock import START, SettableClock
 
 SAID = FactSource(SourceKind.USER, "chat", 3, "I like it dark")
@@ -97,39 +97,6 @@ class Reviewing:
         assert proposal.is_ending
         assert proposal.source == FactSource(SourceKind.USER, "chat", 3)
 
-    async def test_what_was_said_before_it_is_superseded(
-        self, provider: FactStore, clock: SettableClock
-    ) -> None:
-        """A decision settles what was said until then, so a chat that is read late proposes nothing."""
-        said = SingleFact(THEME, "dark", timestamp=clock() - timedelta(hours=1), source=SAID)
-        await self.confirm(
-            provider, SingleFact(THEME, "light", timestamp=LONG_AGO, state=FactState.CONFIRMED)
-        )
-
-        learned = await provider.learn([said], USER, AGENT)
-
-        assert (learned.superseded, learned.proposed) == (frozenset({said.id}), frozenset())
-        assert await provider.proposals(USER, AGENT) == []
-
-    async def test_proposals_are_decided_by_saves(
-        self, provider: FactStore, clock: SettableClock
-    ) -> None:
-        """A save of the value makes it current; forgetting it removes the proposal."""
-        waits = [
-            MultipleFacts(LANGUAGES, [each], state=FactState.PROPOSED) for each in ("go", "rust")
-        ]
-        await provider.save_many(waits, USER, AGENT)
-        assert await values(provider) == []
-        assert [each.fact.id for each in await provider.proposals(USER, AGENT)] == [
-            each.id for each in waits
-        ]
-
-        await provider.save(MultipleFacts(LANGUAGES, ["go"]), USER, AGENT)
-        assert await provider.forget(USER, AGENT, fact_ids=[waits[1].id]) == 1
-
-        assert await values(provider) == ["go"]
-        assert await provider.proposals(USER, AGENT) == []
-
     async def test_a_purge_removes_proposals_too(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
@@ -149,14 +116,6 @@ class Reviewing:
         with pytest.raises(ValueError, match="purged"):
             await provider.amend(undoing(HERE.identity, lost), USER, AGENT)
         assert await values(provider) == ["light"]
-
-    async def test_an_application_replaces_what_was_confirmed(self, provider: FactStore) -> None:
-        """Its own saves are no statements of a model."""
-        await self.confirm(provider, SingleFact(THEME, "light", state=FactState.CONFIRMED))
-
-        await provider.save(SingleFact(THEME, "dark"), USER, AGENT)
-
-        assert await values(provider) == ["dark"]
 
     async def test_an_undone_change_restores_what_was_before(
         self, provider: FactStore, clock: SettableClock

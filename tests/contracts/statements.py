@@ -75,47 +75,6 @@ class Statements(NewStores):
         assert [fact.value for fact in past] == ["green"]
         assert await provider.load(THEME, USER, AGENT, as_of=said(3)) == []
 
-    async def test_a_time_after_the_clock_is_now(
-        self, provider: FactStore, clock: SettableClock
-    ) -> None:
-        """A wrong time in a chat does not block later statements forever."""
-        await stated(provider, theme("red", timestamp=START + timedelta(days=999)))
-        clock.advance()
-        late = await stated(provider, theme("green", timestamp=clock.now))
-
-        assert (late, await themes(provider)) == ([], ["green"])
-
-    async def test_a_save_is_a_statement(self, provider: FactStore) -> None:
-        """Its timestamp counts, as in `learn`."""
-        await stated(provider, theme("green", timestamp=said(2)))
-        await provider.save(theme("blue", timestamp=said(1)), USER, AGENT)
-        assert await themes(provider) == ["green"]
-
-        await provider.save_many([theme("red", timestamp=said(4)), theme("grey")], USER, AGENT)
-        late = await stated(provider, theme("white", timestamp=said(3)))
-
-        assert (late, await themes(provider)) == (["white"], ["red"])
-
-    async def test_a_forgetting_ends_what_was_said_before_it(
-        self, provider: FactStore, clock: SettableClock
-    ) -> None:
-        """Also if that is recorded later; and nothing that was said after it."""
-        await provider.save(languages("java", timestamp=said(1)), USER, AGENT)
-        await provider.forget(USER, AGENT, concept=LANGUAGES)
-        clock.advance()
-
-        await provider.save(languages("java", timestamp=said(2)), USER, AGENT)
-        assert await known(provider) == []
-        await provider.save(languages("java", timestamp=clock.now), USER, AGENT)
-        assert await known(provider) == ["java"]
-
-    async def test_values_of_many_do_not_compete(self, provider: FactStore) -> None:
-        """An earlier statement adds a value like any other."""
-        await provider.learn([languages("java", timestamp=said(2))], USER, AGENT)
-        learned = await provider.learn([languages("rust", timestamp=said(1))], USER, AGENT)
-
-        assert (learned, await known(provider)) == (Learned(), ["java", "rust"])
-
     async def test_what_was_retracted_later_does_not_come_back(self, provider: FactStore) -> None:
         """A statement after the retraction is accepted."""
         early, late = languages("java", timestamp=said(1)), languages("java", timestamp=said(3))
@@ -149,29 +108,6 @@ class Statements(NewStores):
         learned = await provider.learn([], USER, AGENT, retracted=[gone])
 
         assert (learned, await themes(provider)) == (Learned(), [])
-
-    async def test_a_retraction_may_be_recorded_first(self, provider: FactStore) -> None:
-        """Of a value whose statement is recorded later."""
-        gone = RetractedFact(THEME, "green", said(2))
-        await provider.learn([], USER, AGENT, retracted=[gone])
-
-        late = await stated(provider, theme("green", timestamp=said(1)))
-
-        assert (late, await themes(provider)) == (["green"], [])
-
-    async def test_what_a_retracted_value_had_replaced_stays_replaced(
-        self, provider: FactStore
-    ) -> None:
-        """A value stated before the retraction does not come back; one stated after it is accepted."""
-        await stated(provider, theme("green", timestamp=said(2)))
-        gone = RetractedFact(THEME, "green", said(5))
-        await provider.learn([], USER, AGENT, retracted=[gone])
-
-        late = await stated(
-            provider, theme("red", timestamp=said(1)), theme("blue", timestamp=said(3))
-        )
-
-        assert (late, await themes(provider)) == (["red"], ["blue"])
 
     async def test_a_purge_brings_no_superseded_value_back(self, provider: FactStore) -> None:
         """The value that superseded it is not in the history any more."""

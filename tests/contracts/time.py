@@ -7,7 +7,7 @@ import pytest
 
 from factmem.models.facts import Concept, FactState, FactType, SingleFact
 from factmem.providers.store import FactStore
-from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
+from factmem.testing._facts import AGENT, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
 
 HOUR = timedelta(hours=1)
@@ -83,44 +83,6 @@ class Expiry:
 
         assert await themes(provider) == []
 
-    async def test_a_confirmation_changes_the_expiry(
-        self, provider: FactStore, clock: SettableClock
-    ) -> None:
-        """To a later time, to an earlier one, or to none."""
-        await provider.save(theme("dark", expires_at=START + HOUR), USER, AGENT)
-        await provider.save(theme("dark"), USER, AGENT)
-        await provider.save(languages("java"), USER, AGENT)
-        await provider.save(languages("java", expires_at=START + HOUR), USER, AGENT)
-
-        clock.now = START + HOUR
-
-        assert await themes(provider) == ["dark"]
-        assert await provider.load(LANGUAGES, USER, AGENT) == []
-
-    async def test_an_expired_value_saved_again_is_new(
-        self, provider: FactStore, clock: SettableClock
-    ) -> None:
-        """It is a new value and no confirmation."""
-        first = languages("java", "rust", expires_at=START + HOUR)
-        again = languages("java")
-        await provider.save(first, USER, AGENT)
-        clock.now = START + HOUR
-
-        await provider.save(again, USER, AGENT)
-
-        assert await provider.load(LANGUAGES, USER, AGENT) == [again]
-
-    async def test_only_the_expired_values_of_a_save_go(
-        self, provider: FactStore, clock: SettableClock
-    ) -> None:
-        """Values of one save may be confirmed separately."""
-        await provider.save(languages("java", "rust", expires_at=START + HOUR), USER, AGENT)
-        await provider.save(languages("rust"), USER, AGENT)
-
-        clock.now = START + HOUR
-
-        assert [fact.values for fact in await provider.load(LANGUAGES, USER, AGENT)] == [("rust",)]
-
 
 class Clocks:
     """The times of recording are the store's and never decrease."""
@@ -156,19 +118,6 @@ class Clocks:
 
         times = [entry["at"] for entry in await provider.entries(USER, AGENT)]
         assert times == ["2001-02-03T04:05:06.000000Z"] + ["2001-02-03T05:05:06.000000Z"] * 2
-
-    async def test_confirmations_record_their_time(
-        self, provider: FactStore, clock: SettableClock
-    ) -> None:
-        """`confirmed_at` is the time of the last save, `timestamp` stays the caller's."""
-        await provider.save(theme("dark"), USER, AGENT)
-        later = clock.advance(HOUR)
-
-        await provider.save(theme("dark"), USER, AGENT)
-
-        (fact,) = await provider.load(THEME, USER, AGENT)
-        assert fact.confirmed_at == later
-        assert fact.timestamp == theme("dark").timestamp
 
 
 class LookingBack:

@@ -239,27 +239,6 @@ async def test_named_scopes_need_no_profile(store: InMemoryProvider) -> None:
     assert await memory.view(scopes=[]).current() == []
 
 
-async def test_subjects_and_scopes_must_be_lists(store: InMemoryProvider) -> None:
-    """A single one, a string, and strings in the list raise."""
-    memory = memory_of(store)
-    wrong: list[Any] = [ALICE, "alice", ["alice"], [AGENT]]
-    for subjects in wrong:
-        with pytest.raises(TypeError, match=r"subjects=\[USER.of\('alice'\)\]"):
-            await memory.view(subjects=subjects).current()
-        with pytest.raises(TypeError, match="subjects must be a list"):
-            memory.view(subjects=subjects)
-        with pytest.raises(TypeError, match="subjects must be a list"):
-            AgentMemory(store, subjects=subjects)
-    wrong = [AGENT, MemoryScopeType.AGENT, "agent/bot"]
-    for scopes in wrong:
-        with pytest.raises(TypeError, match="scopes must be a list"):
-            await memory.view(scopes=scopes).current()
-    wrong = [["agent/bot"], [ALICE]]
-    for scopes in wrong:
-        with pytest.raises(TypeError, match=r"MemoryScope.parse\("):
-            await memory.view(scopes=scopes).current()
-
-
 # 200 turns
 
 

@@ -6,7 +6,7 @@ no user's name can be mistaken for several users.
 
 A `Boundary`, the places that a view may read and write, can be narrowed, never widened. It holds
 identities as tuples, because stores and views compare them for every fact. `allows` is the check.
-`listings` and `identities` let a store avoid a listing of places that `allows` would reject.
+`identities` lets a store avoid a listing of places that `allows` would reject.
 """
 
 from collections.abc import Iterable
@@ -544,33 +544,6 @@ class Boundary:
             return None
         return [(*scope, *subject) for scope in self.scopes for subject in self.subjects]
 
-    def listings(self) -> list[tuple[list[MemorySubject] | None, list[MemoryScope] | None]]:
-        """Return pairs of subjects and scopes whose combinations cover all places inside.
-
-        No place is in two pairs. None means any subject or any scope. An empty list means that no
-        place is inside. If a subject stands for every entity, the pairs also cover places outside:
-        filter them with `allows`.
-        """
-        if self.places is None:
-            subjects, scopes = self.listed()
-            return [(None if self.is_wide else subjects, scopes)]
-        by_scope: dict[_Scope, set[_Subject]] = {}
-        for identity in self.places:
-            if self.allows(identity):
-                by_scope.setdefault(identity[:2], set()).add(identity[2:])
-        by_subjects: dict[frozenset[_Subject], list[_Scope]] = {}
-        for scope, those in by_scope.items():
-            by_subjects.setdefault(frozenset(those), []).append(scope)
-        return [
-            (list(map(_subject_of, subjects)), list(map(_scope_at, scopes)))
-            for subjects, scopes in by_subjects.items()
-        ]
-
-    def listed(self) -> tuple[list[MemorySubject] | None, list[MemoryScope] | None]:
-        """Return the subjects and the scopes that are inside, as arguments of a listing."""
-        subjects = None if self.subjects is None else list(map(_subject_of, self.subjects))
-        return subjects, None if self.scopes is None else list(map(_scope_at, self.scopes))
-
     def narrowed(
         self,
         *,
@@ -654,18 +627,6 @@ def _covers(subjects: Iterable[_Subject], key: _Subject) -> bool:
             if levels[: len(first)] == first:
                 return True
     return False
-
-
-def _scope_at(key: _Scope) -> MemoryScope:
-    kind, name = key
-    return MemoryScope(MemoryScopeType(kind), name)
-
-
-def _subject_of(key: _Subject) -> MemorySubject:
-    name, entity = key
-    if entity is not None and entity.startswith(EVERY):
-        return MemorySubject(name, "", LOWEST_PRIORITY, per_entity=True).every(*levels_of(entity))
-    return MemorySubject(name, "", LOWEST_PRIORITY, per_entity=entity is not None, entity=entity)
 
 
 def _subject_key(subject: MemorySubject) -> _Subject:

@@ -35,7 +35,6 @@ from factmem.models.facts import AnyFact, Concept, ConceptDefinition
 from factmem.models.places import (
     UNBOUNDED,
     Boundary,
-    Identity,
     MemoryScope,
     MemorySubject,
     Place,
@@ -56,14 +55,8 @@ from factmem.providers.results import (
     SearchQuestion,
     ShredReceipt,
     TurnCandidates,
-    checked_page,
-    in_order,
-    page_of,
 )
 from factmem.providers.store import FactStore
-
-_AT_ONCE = 500
-"""Places of a listing that one call reads."""
 
 
 def view_of(
@@ -287,48 +280,14 @@ class StoreView(_View, FactStore):
         *,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[MemoryScope] | None = None,
+        within: Boundary = UNBOUNDED,
     ) -> list[PlaceInfo]:
         async with self._events.operation(MemoryOperation.LIST) as operation:
             self._check_open()
-            if self._is_view:
-                found = await self._places_inside(subjects, scopes)
-            else:
-                found = await self._store.places(subjects=subjects, scopes=scopes)
+            inside = within.within(self._boundary)
+            found = await self._store.places(subjects=subjects, scopes=scopes, within=inside)
             operation.count = len(found)
             return found
-
-    async def _places_inside(
-        self, subjects: Iterable[MemorySubject] | None, scopes: Iterable[MemoryScope] | None
-    ) -> list[PlaceInfo]:
-        """Return the places inside the boundary, without reading others."""
-        wanted = self._boundary.narrowed(subjects=subjects, scopes=scopes)
-        if wanted.is_wide and wanted.places is None:
-            return in_order(await self._places_of_entities(wanted))
-        listings = wanted.listings()
-        if not listings:
-            await checkpoint()
-        found: list[PlaceInfo] = []
-        for those, where in listings:
-            found += await self._store.places(subjects=those, scopes=where)
-        inside = [info for info in found if wanted.allows(info.place.identity)]
-        return inside if len(listings) == 1 else in_order(inside)
-
-    async def _places_of_entities(self, wanted: Boundary) -> list[PlaceInfo]:
-        """Return the places inside, for a subject that stands for many entities.
-
-        A store finds their names by an index, and reads no others.
-        """
-        subjects, scopes = wanted.listed()
-        listed = await self._store.list_places(subjects=subjects, scopes=scopes)
-        found: list[PlaceInfo] = []
-        for first in range(0, len(listed), _AT_ONCE):
-            part = {each.identity: each for each in listed[first : first + _AT_ONCE]}
-            infos = await self._store.places(
-                subjects={each.subject for each in part.values()},
-                scopes={each.scope for each in part.values()},
-            )
-            found += [info for info in infos if info.place.identity in part]
-        return found
 
     async def concepts(self) -> list[ConceptDefinition]:
         """Return the definitions of the whole store: they contain nothing of a user."""
@@ -346,31 +305,24 @@ class StoreView(_View, FactStore):
         self._check_open()
         return await self._store.begin(operation)
 
+    @override
     async def list_places(
         self,
         *,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[MemoryScope] | None = None,
+        within: Boundary = UNBOUNDED,
         after: Place | None = None,
         limit: int | None = None,
     ) -> list[Place]:
         async with self._events.operation(MemoryOperation.LIST) as operation:
             self._check_open()
-            wanted = self._boundary.narrowed(subjects=subjects, scopes=scopes)
-            if wanted.places is None:
-                about, where = wanted.listed()
-                places = await self._store.list_places(
-                    subjects=about, scopes=where, after=after, limit=limit
-                )
-            else:  # each listing has some of the places, so the page is cut from all of them
-                first, most = checked_page(after, limit)
-                found: list[Identity] = []
-                for about, where in wanted.listings():
-                    listed = await self._store.list_places(subjects=about, scopes=where)
-                    found += filter(wanted.allows, (place.identity for place in listed))
-                places = list(map(Place.of_identity, page_of(found, first, most)))
-            operation.count = len(places)
-            return places
+            inside = within.within(self._boundary)
+            found = await self._store.list_places(
+                subjects=subjects, scopes=scopes, within=inside, after=after, limit=limit
+            )
+            operation.count = len(found)
+            return found
 
     @override
     async def is_searched(self, places: Sequence[Place], *, meaning: bool) -> bool:

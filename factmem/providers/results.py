@@ -1,6 +1,5 @@
 """Arguments and results of a store's methods: their types, checks and conversions."""
 
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -550,31 +549,15 @@ def place_info(
 
 def in_order(found: Iterable[PlaceInfo]) -> list[PlaceInfo]:
     """Sort places by identity. A subject without an entity precedes those with one."""
-    return sorted(found, key=lambda info: _order(info.place.identity))
-
-
-def page_of(
-    identities: Iterable[Identity], after: Identity | None, limit: int | None
-) -> list[Identity]:
-    """Return up to `limit` identities that follow `after`, in the order of names."""
-    found = sorted(identities, key=_order)
-    if after is not None:
-        found = found[bisect_right(found, _order(after), key=_order) :]
-    return found[:limit]
+    return sorted(found, key=lambda info: tuple(each or "" for each in info.place.identity))
 
 
 def checked_page(after: Place | None, limit: int | None) -> tuple[Identity | None, int | None]:
-    """Check the arguments of `list_places`; return them for `page_of`."""
+    """Check the arguments of `list_places`, and return them for the backend."""
     first = None if after is None else expect(after, Place, "after", "after=page[-1]").identity
     if limit is not None and expect(limit, int, "limit", "limit=1000") < 1:
         raise InputValueError("limit must be at least 1: limit=1000")
     return first, limit
-
-
-def _order(identity: Identity) -> tuple[str, str, str, str]:
-    """Return a sort key. A subject without an entity precedes those with one."""
-    kind, scope, subject, entity = identity
-    return kind, scope, subject, entity or ""
 
 
 _SAVE = "await store.save(SingleFact(CONCEPT, value), subject, scope)"

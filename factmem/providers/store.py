@@ -39,6 +39,7 @@ from factmem.models.facts import (
 from factmem.models.places import (
     DEFINITIONS,
     UNBOUNDED,
+    Boundary,
     Identity,
     MemoryScope,
     MemorySubject,
@@ -330,6 +331,7 @@ class FactStore:
         *,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[MemoryScope] | None = None,
+        within: Boundary = UNBOUNDED,
     ) -> list[PlaceInfo]:
         """Return the places that are not empty, ordered by identity.
 
@@ -339,12 +341,13 @@ class FactStore:
         Args:
             subjects: Only places of these subjects; all by default.
             scopes: Only places in these scopes; all by default.
+            within: Only places inside a boundary, such as that of a view.
 
         Raises:
             UnboundSubjectError: One of `subjects` is per entity and has no entity.
             TypeError: `subjects` or `scopes` is not a list of these.
         """
-        wanted = UNBOUNDED.narrowed(subjects=subjects, scopes=scopes)
+        wanted = within.narrowed(subjects=subjects, scopes=scopes)
         self._check_open()
         return in_order(await self._backend.places(wanted))
 
@@ -516,6 +519,7 @@ class FactStore:
         *,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[MemoryScope] | None = None,
+        within: Boundary = UNBOUNDED,
         after: Place | None = None,
         limit: int | None = None,
     ) -> list[Place]:
@@ -528,6 +532,7 @@ class FactStore:
             subjects: Only places of these subjects; all by default. `USER.every("acme")` stands
                 for all users of a tenant.
             scopes: Only places in these scopes; all by default.
+            within: Only places inside a boundary, such as that of a view.
             after: The last place of the page before. It need not exist any more.
             limit: The maximum number of places to return; None for all.
 
@@ -536,7 +541,7 @@ class FactStore:
             TypeError: An argument is of the wrong type.
             ValueError: `limit` is less than 1.
         """
-        wanted = UNBOUNDED.narrowed(subjects=subjects, scopes=scopes)
+        wanted = within.narrowed(subjects=subjects, scopes=scopes)
         identity, most = checked_page(after, limit)
         self._check_open()
         found = await self._backend.identities(wanted, identity, most)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.places import MemoryScope, MemorySubject, Place
+from factmem.models.places import UNBOUNDED, Boundary, MemoryScope, MemorySubject, Place
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.results import PlaceInfo
 from factmem.providers.store import FactStore
@@ -84,8 +84,9 @@ class Reads(InMemoryProvider):
         *,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[MemoryScope] | None = None,
+        within: Boundary = UNBOUNDED,
     ) -> list[PlaceInfo]:
-        found = await super().places(subjects=subjects, scopes=scopes)
+        found = await super().places(subjects=subjects, scopes=scopes, within=within)
         self.read += [info.place for info in found]
         return found
 

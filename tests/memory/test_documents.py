@@ -39,18 +39,6 @@ def notes(memory: AgentMemory) -> MemoryDocuments:
     return memory.documents(NOTES)
 
 
-async def test_a_document_is_written_read_edited_moved_and_removed(notes: MemoryDocuments) -> None:
-    await notes.write("/agent.md", "Be brief.")
-    assert await notes.read("/agent.md") == "Be brief."
-    assert await notes.edit("/agent.md", lambda text: f"{text} Use metric units.") == (
-        "Be brief. Use metric units."
-    )
-    await notes.rename("/agent.md", "/rules/agent.md")
-    assert await notes.texts() == {"/rules/agent.md": "Be brief. Use metric units."}
-    assert await notes.remove("/rules") == 1
-    assert await notes.infos() == []
-
-
 async def test_infos_have_sizes_in_bytes_and_folders_filter(notes: MemoryDocuments) -> None:
     for path, text in (("/a.md", "é"), ("/x/b.md", "12"), ("/x/y/c.md", ""), ("/xy.md", "1")):
         await notes.write(path, text)
@@ -91,33 +79,16 @@ async def test_paths_are_normalized_and_bad_ones_raise(notes: MemoryDocuments) -
         await notes.edit("/x/a.md", "text")  # type: ignore[arg-type]
 
 
-async def test_a_file_and_a_folder_cannot_share_a_path(notes: MemoryDocuments) -> None:
-    await notes.write("/x/a.md", "1")
+async def test_a_new_document_replaces_none(notes: MemoryDocuments) -> None:
     await notes.write("/b.md", "2")
-    before = await notes.texts()
 
     with pytest.raises(FileExistsError):
-        await notes.write("/x", "")
-    with pytest.raises(FileExistsError):
         await notes.write("/b.md", "", must_be_new=True)
-    with pytest.raises(NotADirectoryError):
-        await notes.write("/b.md/c", "")
-    with pytest.raises(FileExistsError):
-        await notes.rename("/x", "/b.md")
-    with pytest.raises(FileExistsError):
-        await notes.rename("/x", "/x/y")
-    with pytest.raises(NotADirectoryError):
-        await notes.rename("/x", "/b.md/x")
-    for missing in (
-        notes.read("/c"),
-        notes.remove("/c"),
-        notes.rename("/c", "/d"),
-        notes.edit("/c", str.upper),
-    ):
+    for missing in (notes.read("/c"), notes.remove("/c"), notes.edit("/c", str.upper)):
         with pytest.raises(FileNotFoundError, match="no such document"):
             await missing
 
-    assert await notes.texts() == before
+    assert await notes.texts() == {"/b.md": "2"}
 
 
 async def test_an_edit_that_raises_changes_nothing(notes: MemoryDocuments) -> None:

@@ -62,25 +62,6 @@ async def test_a_moved_place_moves_again(store: FactStore) -> None:
     assert [fact.value for fact in await store.load(THEME, ALICE, AGENT)] == ["shade 5"]
 
 
-@pytest.mark.parametrize("step", range(1, 6))
-async def test_repeating_an_interrupted_move_completes_it(store: FactStore, step: int) -> None:
-    """It is interrupted at each call; nothing is lost or doubled."""
-    await fill(store)
-    entries = await store.entries(GUEST.subject, AGENT)
-
-    async def interrupt(number: int, name: str) -> None:
-        if number == step:
-            raise InterruptedError(name)
-
-    meddler: Any = Meddler(store, interrupt)
-    with pytest.raises(InterruptedError):
-        await move_place(meddler, GUEST, ACCOUNT)
-    await move_place(store, GUEST, ACCOUNT)
-
-    assert await store.entries(ALICE, AGENT) == entries
-    assert [str(info.place) for info in await store.places()] == [str(ACCOUNT)]
-
-
 async def test_facts_saved_during_a_move_are_moved_too(store: FactStore) -> None:
     """They are saved before each call that writes."""
     await fill(store)

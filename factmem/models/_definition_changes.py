@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 
-from factmem.models._values import canonical
+from factmem.models._values import Canonical, canonical
 from factmem.models.facts import Concept, ConceptDefinition, FactType
 
 Schema: TypeAlias = Mapping[str, Any]
@@ -125,15 +125,17 @@ class _Fit:
     def __init__(self, new: Schema, old: Schema) -> None:
         self._ours: Schema = new.get("$defs", {})
         self._theirs: Schema = old.get("$defs", {})
-        self._seen: set[tuple[Any, Any]] = set()
+        self._known: dict[tuple[Canonical, Canonical], bool] = {}
+        """The answers for pairs with a reference; that of a recursive pair is assumed meanwhile."""
 
     def fits(self, new: Schema, old: Schema) -> bool:
-        pair = new.get("$ref"), old.get("$ref")
-        if pair != (None, None):
-            if pair in self._seen:  # a recursive type
-                return True
-            self._seen.add(pair)
-            new, old = _resolved(new, self._ours), _resolved(old, self._theirs)
+        if "$ref" in new or "$ref" in old:
+            pair = canonical(dict(new)), canonical(dict(old))
+            if pair not in self._known:
+                self._known[pair] = True
+                ours, theirs = _resolved(new, self._ours), _resolved(old, self._theirs)
+                self._known[pair] = self.fits(ours, theirs)
+            return self._known[pair]
         if "anyOf" in old:
             return all(self.fits(new, each) for each in old["anyOf"])
         if "anyOf" in new:

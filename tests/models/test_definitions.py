@@ -111,6 +111,7 @@ NARROWER: list[tuple[Any, Any]] = [
     (OldPet, NewPet),
     (NeedyPet, Pet),
     (StrictPet, OldPet),
+    (list[NewPet | None] | int, list[Pet] | Pet),
     (Pet, Any),
     (Annotated[str, Field(max_length=3)], Literal["abcd"]),
 ]

@@ -323,7 +323,11 @@ class MemoryReview:
                 f"No place of this memory has a change {change_id!r}: it has another spelling, or "
                 "its place was erased, which cannot be undone"
             )
-        place = found[-1]  # two places may share the digits
+        place = found[-1]
+        for other in found[:-1]:  # of some thousand places, two share the digits
+            entries = await self._provider.entries(other.subject, other.scope)
+            if change_id in change_ids(other.identity, entries):
+                place = other
         return await self._amended(place, undoing(place.identity, change_id))
 
     async def _decide(
@@ -372,10 +376,10 @@ class MemoryReview:
         if isinstance(fact, PlacedFact | InboxItem):
             return fact.place
         for place in await fact_store(self._provider).list_places():
-            subject, scope = place.subject, place.scope
-            held = await self._provider.load_all(subject, scope)
-            waits = await self._provider.proposals(subject, scope)
-            if any(each.id == fact.id for each in (*held, *(each.fact for each in waits))):
+            if await self._provider.find(fact.id, place) is not None:
+                return place
+            waits = await self._provider.proposals(place.subject, place.scope)
+            if any(each.fact.id == fact.id for each in waits):
                 return place
         raise InputValueError(f"No place of this memory has the fact {fact.id!r}")
 

@@ -10,6 +10,7 @@ import pytest
 
 from factmem import LocalFileMemoryProvider, acting, export_facts, import_facts
 from factmem.events import MemoryEvent
+from factmem.ledger.history import place_digits
 from factmem.ledger.ledger import Ledger
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import (
@@ -21,12 +22,25 @@ from factmem.models.facts import (
     SingleFact,
     SourceKind,
 )
+from factmem.models.places import MemorySubject, Place
 from factmem.models.when import stamp
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import SettableClock
 from tests.corrections import check_corrections
-from tests.world import AGENT, ALICE, BOB, KINDS, LANGUAGES, THEME, item, memory_of, store_of, user
+from tests.world import (
+    AGENT,
+    ALICE,
+    BOB,
+    KINDS,
+    LANGUAGES,
+    THEME,
+    USER,
+    item,
+    memory_of,
+    store_of,
+    user,
+)
 
 CHAT = [user("I prefer the dark theme.")]
 
@@ -270,6 +284,28 @@ async def test_undo_is_refused_if_something_rests_on_it() -> None:
     with pytest.raises(ValueError, match="erased"):
         await memory.review.undo("0" * 16)
     assert {each.actor for each in await memory.review.changes()} == {"application", "reviewer"}
+
+
+async def test_an_undo_finds_its_place_among_those_of_equal_digits() -> None:
+    """Ids begin with six digits of the place, which two of some thousand users share."""
+    known: dict[str, MemorySubject] = {}
+    pair: list[MemorySubject] = []
+    for number in range(100_000):
+        who = USER.of(f"user-{number}")
+        digits = place_digits(Place(AGENT, who).identity)
+        if digits in known:
+            pair = [known[digits], who]
+            break
+        known[digits] = who
+    memory = memory_of(InMemoryProvider())
+    for who in pair:
+        for value in ("dark", "light"):
+            await memory.store.save(SingleFact(THEME, value), who, AGENT)
+
+    for who in pair:
+        newest, *_ = await memory.review.changes(subjects=[who])
+        await memory.review.undo(newest.id)
+        assert [fact.value for fact in await memory.store.load(THEME, who, AGENT)] == ["dark"]
 
 
 async def test_a_large_save_and_its_bundle_are_split_with_their_actor(tmp_path: Path) -> None:

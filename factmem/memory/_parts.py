@@ -170,7 +170,8 @@ class MemoryParts:
 
     @cached_property
     def chat_model(self) -> ChatModel | None:
-        return observed(self.settings.chat_model, self.events)
+        model, events = self.settings.chat_model, self.events
+        return model if model is None or not events else ObservedChatModel(model, events)
 
     def required_model(self) -> ChatModel:
         if self.chat_model is None:
@@ -224,11 +225,6 @@ class ObservedChatModel:
             operation.spent(extraction.usage)
             operation.count = 1
             return extraction
-
-
-def observed(model: ChatModel | None, events: MemoryEvents) -> ChatModel | None:
-    """Return a model whose extractions are reported, if anybody listens."""
-    return model if model is None or not events else ObservedChatModel(model, events)
 
 
 async def tell_definitions(parts: MemoryParts) -> None:

@@ -649,8 +649,8 @@ class AgentMemory:
 
         Messages of stored conversations are searched by words. Only current facts are found: no
         retracted, expired or superseded ones, and for a concept with one value only the fact of the
-        most specific place. Several entities of one subject, as
-        in `subjects=[USER.of("alice"), USER.of("bob")]`, are resolved separately.  With
+        most specific place. Several entities of one subject, as in
+        `subjects=[USER.of("alice"), USER.of("bob")]`, are resolved separately. With
         `subjects=[USER.every()]` all entities are searched, a few at a time, and the most relevant
         facts come first; no messages.
 

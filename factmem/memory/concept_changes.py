@@ -7,10 +7,10 @@ that would still change them stays under that keyword.
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from factmem._arguments import expect_all, kind_of
 from factmem.errors import InputTypeError, InputValueError
@@ -264,15 +264,10 @@ def _convert(
     return len(values)
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(NamedTuple):
     """What a merge does in a place."""
 
-    values: int
-    """The number of current values that get another keyword."""
-    has_both: bool
-    problem: str | None = None
-    """Why nothing is changed."""
+    change: PlaceChange
     history: list[Entry] | None = None
     """The entries under the new keyword; None if they would have other current values."""
     entry: Entry | None = None
@@ -290,7 +285,7 @@ class KeywordMerge:
         self._rule = if_both
         self._now = now
 
-    def of(self, entries: Sequence[Entry]) -> Merged | None:
+    def of(self, place: Place, entries: Sequence[Entry]) -> Merged | None:
         """Return what to do with the entries of a place; None if there is nothing to do."""
         if not any(
             each["keyword"] in self._former
@@ -300,21 +295,22 @@ class KeywordMerge:
             return None
         held = self._held(Ledger(entries))
         moved = sum(len(items) for keyword, items in held.items() if keyword in self._former)
-        has_both = len(held) > 1
-        if has_both and self._rule is None:
-            return Merged(moved, has_both, "It has values of several of the keywords: pass if_both")
+        change = PlaceChange(place, moved, len(held) > 1)
+        if change.has_both and self._rule is None:
+            problem = "It has values of several of the keywords: pass if_both"
+            return Merged(replace(change, problem=problem))
         try:
             wanted = self._wanted(held)
         except Exception as exc:  # noqa: BLE001 - the application's; its text may be a value
-            return Merged(moved, has_both, f"if_both raised {type(exc).__name__}")
+            return Merged(replace(change, problem=f"if_both raised {type(exc).__name__}"))
         renamed = [self._renamed(entry) for entry in entries]
         after = Ledger(renamed).items(self._concept.keyword, self._now)
         history = renamed if after.keys() == wanted.keys() else None
         entry = self._moving(entries, held, wanted) if moved else None
         if moved and history is None and entry is None:
             problem = "Its values contradict each other: pass a function as if_both"
-            return Merged(moved, has_both, problem)
-        return Merged(moved, has_both, history=history, entry=entry)
+            change = replace(change, problem=problem)
+        return Merged(change, history, entry)
 
     def _moving(
         self,
@@ -443,22 +439,21 @@ async def merge_in_place(
     store: FactStore, place: Place, *, merge: KeywordMerge, dry_run: bool
 ) -> PlaceChange | None:
     """Merge the keywords of one place; return None if there is nothing to merge."""
-    found = merge.of(await store.entries(place.subject, place.scope))
-    if found is None or (found.values == 0 and found.history is None):
+    found = merge.of(place, await store.entries(place.subject, place.scope))
+    if found is None or (found.change.values == 0 and found.history is None):
         return None
-    change = PlaceChange(place, found.values, found.has_both, found.problem)
-    if dry_run or found.problem is not None:
-        return change
+    if dry_run or found.change.problem is not None:
+        return found.change
 
     def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
-        plan = merge.of(entries)
+        plan = merge.of(place, entries)
         return entries if plan is None or plan.history is None else plan.history
 
     def move(entries: Sequence[Entry], now: str) -> list[Entry]:
-        plan = merge.of(entries)
+        plan = merge.of(place, entries)
         return [] if plan is None or plan.entry is None else [plan.entry]
 
     if not await store.rewrite(edit, place.subject, place.scope):
         await store.amend(move, place.subject, place.scope)
         await store.rewrite(edit, place.subject, place.scope)
-    return change
+    return found.change

@@ -24,7 +24,6 @@ from factmem.memory._parts import MemoryParts, compared_definitions, tell_defini
 from factmem.memory._statements import Expected, changed, expected_version
 from factmem.memory.concept_changes import ConceptChanges
 from factmem.memory.listing import (
-    ConceptCounts,
     ConceptInfo,
     MemoryStats,
     MemoryTree,
@@ -32,7 +31,6 @@ from factmem.memory.listing import (
     ResetReport,
     branch_of,
     keys_of,
-    stats_of,
 )
 from factmem.models._display import Displayed
 from factmem.models._values import Canonical, canonical
@@ -169,10 +167,20 @@ class MemoryContents(ConceptChanges):
 
     async def concepts(self) -> list[ConceptInfo]:
         """Return the concepts that have current values, ordered by keyword."""
-        counts = ConceptCounts()
+        found: dict[str, ConceptInfo] = {}
+        last: dict[str, Place] = {}
         async for placed in self._all_facts():
-            counts.add(placed)
-        return counts.infos()
+            concept, newest = placed.fact.concept, placed.heard_at
+            known = found.get(concept.keyword)
+            info = known or ConceptInfo(concept.keyword, "", concept.fact_type, 0, 0, newest)
+            if known is None or newest >= known.newest:
+                kind = concept.fact_type
+                info = replace(info, description=concept.description, fact_type=kind, newest=newest)
+            is_elsewhere = last.get(concept.keyword) != placed.place
+            count, places = info.count + len(placed.fact.values), info.places + is_elsewhere
+            found[concept.keyword] = replace(info, count=count, places=places)
+            last[concept.keyword] = placed.place
+        return [found[keyword] for keyword in sorted(found)]
 
     async def definitions(self) -> list[ConceptDefinition]:
         """Return what all programs told the store about concepts, by keyword.
@@ -189,7 +197,15 @@ class MemoryContents(ConceptChanges):
 
         The facts are not loaded. In a view of `USER.every()` the numbers cover all entities.
         """
-        return stats_of(await self.places())
+        infos = await self.places()
+        return MemoryStats(
+            places=len(infos),
+            entities=len({(i.subject.name, i.subject.entity) for i in infos if i.subject.entity}),
+            count=sum(info.count for info in infos),
+            bytes=sum(info.bytes for info in infos),
+            oldest=min((info.oldest for info in infos if info.oldest is not None), default=None),
+            newest=max((info.newest for info in infos if info.newest is not None), default=None),
+        )
 
     async def records(
         self,

@@ -1,7 +1,7 @@
 """Listings of a memory: trees, concepts, the newest facts, statistics, and reset reports."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +10,7 @@ from factmem.ledger.resolution import PlacedFact, UnreadableConcept
 from factmem.models._display import Displayed, Sheet, fact_cells, one_kind
 from factmem.models._values import Canonical, canonical
 from factmem.models.facts import AnyConcept, AnyFact, Concept, FactSource, FactType
-from factmem.models.places import Identity, Place
+from factmem.models.places import Place
 from factmem.providers.results import ErasureReceipt, PlaceInfo
 from factmem.providers.store import FactStore, is_complete
 
@@ -147,49 +147,6 @@ class RecordPage(list[PlacedFact], Displayed):
         cells = [{"place": each.place, **fact_cells(each.fact)} for each in self]
         rows = [tuple(each[name] for name in columns) for each in cells]
         return Sheet(f"{len(self):,} of {self.total:,} records", columns, rows)
-
-
-class ConceptCounts:
-    """Counts of the values of each concept, over any number of places."""
-
-    def __init__(self) -> None:
-        self._infos: dict[str, ConceptInfo] = {}
-        self._last: dict[str, Identity] = {}
-
-    def add(self, placed: PlacedFact) -> None:
-        """Count a fact. The facts of one place must be added consecutively."""
-        concept, keyword = placed.fact.concept, placed.fact.concept.keyword
-        known, where = self._infos.get(keyword), placed.place.identity
-        is_elsewhere = self._last.get(keyword) != where
-        self._last[keyword] = where
-        newest = placed.heard_at
-        if known is not None and known.newest > newest:
-            concept_info = known
-        else:
-            description, fact_type = concept.description, concept.fact_type
-            concept_info = ConceptInfo(keyword, description, fact_type, 0, 0, newest)
-        self._infos[keyword] = replace(
-            concept_info,
-            count=(known.count if known else 0) + len(placed.fact.values),
-            places=(known.places if known else 0) + is_elsewhere,
-        )
-
-    def infos(self) -> list[ConceptInfo]:
-        """Return the concepts, ordered by keyword."""
-        return [self._infos[keyword] for keyword in sorted(self._infos)]
-
-
-def stats_of(found: Iterable[PlaceInfo]) -> MemoryStats:
-    """Return the statistics of places."""
-    infos = list(found)
-    return MemoryStats(
-        places=len(infos),
-        entities=len({(i.subject.name, i.subject.entity) for i in infos if i.subject.entity}),
-        count=sum(info.count for info in infos),
-        bytes=sum(info.bytes for info in infos),
-        oldest=min((info.oldest for info in infos if info.oldest is not None), default=None),
-        newest=max((info.newest for info in infos if info.newest is not None), default=None),
-    )
 
 
 def branch_of(name: str, found: list[tuple[tuple[str, ...], PlaceInfo]]) -> MemoryTree:

@@ -14,7 +14,7 @@ from factmem.ledger.ledger import Ledger
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.concept_changes import KeywordMerge
 from factmem.models.facts import Concept, FactState, FactType, MultipleFacts, SingleFact
-from factmem.models.places import MemorySubject
+from factmem.models.places import MemorySubject, Place
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.results import RetractedFact
 from factmem.providers.store import FactStore
@@ -39,6 +39,7 @@ ANIMALS = Concept("animals", "Animals of the user", FactType.MULTIPLE)
 
 
 CAROL = USER.of("carol")
+HERE = Place(AGENT, ALICE)
 
 
 @pytest.fixture(params=KINDS)
@@ -233,11 +234,11 @@ def test_a_merge_loses_nothing(steps: list[Step], rule: str, fact_type: FactType
     merge = KeywordMerge([old], concept, function, now)
     before = _current(entries, KEYWORDS)
 
-    plan = merge.of(entries)
+    plan = merge.of(HERE, entries)
     if plan is None:
         assert old not in {f["keyword"] for e in entries for f in e.get("facts", ())}
         return
-    assert plan.problem is None
+    assert plan.change.problem is None
     after = plan.history if plan.history is not None else [*entries, *filter(None, [plan.entry])]
 
     found = _current(after, KEYWORDS)
@@ -248,8 +249,8 @@ def test_a_merge_loses_nothing(steps: list[Step], rule: str, fact_type: FactType
         assert kept == {key for _, key in before}
     assert bool(kept) == bool(before)
     assert _saved(entries) <= _saved(after)
-    again = merge.of(after)
-    assert again is None or again.values == 0
+    again = merge.of(HERE, after)
+    assert again is None or again.change.values == 0
 
 
 async def test_what_a_person_confirmed_stays_so(store: FactStore, memory: AgentMemory) -> None:

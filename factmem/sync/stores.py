@@ -14,7 +14,7 @@ from factmem.ledger._merging import CurrentChange
 from factmem.ledger.entries import Amendment, Edit, Entry
 from factmem.ledger.history import FactChange, History
 from factmem.models.facts import AnyFact, Concept, ConceptDefinition, L
-from factmem.models.places import MemoryScope, MemorySubject, Place
+from factmem.models.places import UNBOUNDED, Boundary, MemoryScope, MemorySubject, Place
 from factmem.models.when import WhenLike
 from factmem.providers.provider import AgentMemoryProvider
 from factmem.providers.results import (
@@ -179,9 +179,12 @@ class StoreSync(WrapsContext[S]):
         *,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[MemoryScope] | None = None,
+        within: Boundary = UNBOUNDED,
     ) -> list[PlaceInfo]:
         """Return the places that are not empty, ordered by identity."""
-        return self._portal.call(self._wrapped.places, subjects=subjects, scopes=scopes)
+        return self._portal.call(
+            self._wrapped.places, subjects=subjects, scopes=scopes, within=within
+        )
 
     def entries(self, subject: MemorySubject, scope: MemoryScope) -> list[Entry]:
         """Return the ledger of a place as plain JSON, oldest first, in the form of `replay`."""
@@ -214,12 +217,18 @@ class StoreSync(WrapsContext[S]):
         *,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[MemoryScope] | None = None,
+        within: Boundary = UNBOUNDED,
         after: Place | None = None,
         limit: int | None = None,
     ) -> list[Place]:
         """Return the places that are not empty, in the store's own order, without reading them."""
         return self._portal.call(
-            self._wrapped.list_places, subjects=subjects, scopes=scopes, after=after, limit=limit
+            self._wrapped.list_places,
+            subjects=subjects,
+            scopes=scopes,
+            within=within,
+            after=after,
+            limit=limit,
         )
 
     def version(self, subject: MemorySubject, scope: MemoryScope) -> str:

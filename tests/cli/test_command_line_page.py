@@ -1,13 +1,14 @@
 """Every command has a section and an example in docs/command-line.md, with the output it prints."""
 
 import re
+import runpy
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import typer
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from factmem._cli.application import app
 from factmem._cli.exits import ExitCode
@@ -32,8 +33,8 @@ def _normal(text: str) -> list[str]:
     return [line.rstrip() for line in text.splitlines() if line.strip()]
 
 
-def run_page(text: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str, str]]:
-    """Run a page's examples in the current folder; yield the command, the output and the page's."""
+def run_page(text: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Result, str]]:
+    """Run a page's examples in the current folder; yield the command, the result and the page's."""
     runner = CliRunner()
     for language, settings, body in _FENCE.findall(text):
         if file := re.search(r'file="([^"]+)"', settings):
@@ -45,15 +46,17 @@ def run_page(text: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, 
             program, *arguments = shlex.split(command)
             if program == "export":
                 monkeypatch.setenv(*arguments[0].split("=", 1))
+            elif program == "python":
+                runpy.run_path(arguments[0], run_name="__main__")
             elif program == "factmem":
-                yield command, runner.invoke(app, arguments).output, expected
+                yield command, runner.invoke(app, arguments), expected
 
 
 def test_examples_print_what_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader who types an example gets the output that the page shows."""
     monkeypatch.chdir(tmp_path)
-    for command, printed, expected in run_page(PAGE.read_text(), monkeypatch):
-        assert _normal(printed) == _normal(expected), command
+    for command, done, expected in run_page(PAGE.read_text(), monkeypatch):
+        assert _normal(done.output) == _normal(expected), command
 
 
 def _commands(

@@ -2,8 +2,6 @@
 
 import json
 import re
-import runpy
-import shlex
 import sys
 from pathlib import Path
 
@@ -13,10 +11,10 @@ from typer.testing import CliRunner
 from factmem._cli.application import app
 from factmem._cli.exits import ExitCode
 from factmem.evaluation._report import EvalReport
+from tests.cli.test_command_line_page import run_page
 from tests.cli.test_commands import ALICE, call
 
 PAGE = Path(__file__).parents[2] / "docs" / "evaluate.md"
-_FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TIME = re.compile(r"\d+(\.\d+)?( ms| before| after)")
 
 CODES = {"eval run": ExitCode.FAILED, "eval compare": ExitCode.FAILED}
@@ -34,21 +32,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_walk_prints_what_the_page_says(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stranger drafts, accepts and runs cases, breaks the memory, and is told which case."""
-    for language, settings, body in _FENCE.findall(PAGE.read_text(encoding="utf-8")):
-        if file := re.search(r'file="([^"]+)"', settings):
-            Path(file[1]).write_text(body, encoding="utf-8")
-        if language != "console":
-            continue
-        for example in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
-            command, _, expected = example.partition("\n")
-            program, *arguments = shlex.split(command)
-            monkeypatch.delitem(sys.modules, "my_app", raising=False)  # as a new process
-            if program == "python":
-                runpy.run_path(arguments[0], run_name="__main__")
-                continue
-            done = CliRunner().invoke(app, arguments)
-            assert _TIME.sub("#", done.output) == _TIME.sub("#", expected), command
-            assert done.exit_code == CODES.get(" ".join(arguments[:2]), 0), command
+    page = PAGE.read_text(encoding="utf-8")
+    for command, done, expected in run_page(page, monkeypatch):
+        assert _TIME.sub("#", done.output) == _TIME.sub("#", expected), command
+        assert done.exit_code == CODES.get(" ".join(command.split()[1:3]), 0), command
+        monkeypatch.delitem(sys.modules, "my_app", raising=False)  # as a new process
 
     report = EvalReport.from_json((folder / "report.json").read_text(encoding="utf-8"))
     assert [each.outcome for each in report.results] == ["found", "silent", "answered"]

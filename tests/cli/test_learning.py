@@ -3,7 +3,10 @@
 import json
 import subprocess
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -28,21 +31,33 @@ memory = AgentMemory(
 """
 
 
+@asynccontextmanager
+async def _waiting(folder: Path) -> AsyncGenerator[LocalFileMemoryProvider]:
+    """A store with a chat to learn."""
+    async with LocalFileMemoryProvider(folder / "memory") as store:
+        scopes = MemoryScopesProfile(agent="support-bot")
+        memory = AgentMemory(store, scopes=scopes, subjects=[USER])
+        chat = memory.of("alice").conversation("chat", learn_after=timedelta(microseconds=1))
+        await chat.append({"role": "user", "content": "I prefer the dark theme."})
+        yield store
+
+
+def _learn(folder: Path, *options: str, app: str = APP) -> subprocess.CompletedProcess[str]:
+    (folder / "worker_app.py").write_text(app)
+    root = Path(__file__).parents[2]
+    program = f"import sys; sys.path.append({str(root)!r}); from factmem._cli import main; main()"
+    command = [sys.executable, "-c", program, "learn", "worker_app:memory", *options]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.storm
 async def test_a_process_learns_what_another_stored(tmp_path: Path) -> None:
     """And prints how many, and what is left."""
-    (tmp_path / "worker_app.py").write_text(APP)
-    async with LocalFileMemoryProvider(tmp_path / "memory") as store:
-        memory = AgentMemory(
-            store, scopes=MemoryScopesProfile(agent="support-bot"), subjects=[USER]
-        )
-        chat = memory.of("alice").conversation("chat", learn_after=timedelta(microseconds=1))
-        await chat.append({"role": "user", "content": "I prefer the dark theme."})
-
+    async with _waiting(tmp_path) as store:
         learnt = _learn(tmp_path, "--json", "--retry")
         again = _learn(tmp_path)
 
-        assert json.loads(learnt) == {
+        assert json.loads(learnt.stdout) == {
             "learnt": 1,
             "postponed": 0,
             "given_up": 0,
@@ -51,21 +66,8 @@ async def test_a_process_learns_what_another_stored(tmp_path: Path) -> None:
             "oldest": None,
             "failures": [],
         }
-        assert again == "Learnt 0 conversations\nPending: 0, given up: 0\n"
+        assert again.stdout == "Learnt 0 conversations\nPending: 0, given up: 0\n"
         assert [fact.value for fact in await store.load(THEME, ALICE, AGENT)] == ["dark"]
-
-
-def _learn(folder: Path, *options: str) -> str:
-    root = Path(__file__).parents[2]
-    program = f"import sys; sys.path.append({str(root)!r}); from factmem._cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", program, "learn", "worker_app:memory", *options],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
 
 
 @pytest.mark.parametrize("named", ["nothing", "json:dumps", "no_such_module:memory"])
@@ -74,36 +76,15 @@ def test_it_needs_a_memory(named: str) -> None:
     assert named in call("learn", named, code=ExitCode.USAGE) or named == "nothing"
 
 
-def test_a_failure_has_its_cause_and_doctor_knows_of_it(tmp_path: Path) -> None:
+async def test_a_failure_has_its_cause_and_doctor_knows_of_it(tmp_path: Path) -> None:
     """An endpoint that nobody reaches: it named a class, and ended with 0."""
-    app = APP.replace('ScriptedChatModel({"facts": [item()]})', "FAILING").replace(
-        "memory = ",
-        "from factmem.errors import ChatModelError\n"
-        "FAILING = ScriptedChatModel(ChatModelError('m could not be reached at db:1'))\nmemory = ",
-    )
-    (tmp_path / "worker_app.py").write_text(app)
+    failing = "ScriptedChatModel(ChatModelError('m could not be reached at db:1'))"
+    app = APP.replace('ScriptedChatModel({"facts": [item()]})', failing)
+    async with _waiting(tmp_path):
+        done = _learn(tmp_path, app=f"from factmem.errors import ChatModelError\n{app}")
 
-    async def append() -> None:
-        async with LocalFileMemoryProvider(tmp_path / "memory") as store:
-            scopes = MemoryScopesProfile(agent="support-bot")
-            memory = AgentMemory(store, scopes=scopes, subjects=[USER])
-            chat = memory.of("alice").conversation("chat", learn_after=timedelta(microseconds=1))
-            await chat.append({"role": "user", "content": "I prefer the dark theme."})
-
-    anyio.run(append)
-    root = Path(__file__).parents[2]
-    program = f"import sys; sys.path.append({str(root)!r}); from factmem._cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", program, "learn", "worker_app:memory"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (
-        1,
-        "Learnt 0 conversations\nPending: 1, given up: 0\n",
-    )
+    printed = "Learnt 0 conversations\nPending: 1, given up: 0\n"
+    assert (done.returncode, done.stdout) == (1, printed)
     assert "factmem: ChatModelError: m could not be reached at db:1" in done.stderr
-    printed = call("--store", str(tmp_path / "memory"), "doctor")
-    assert "1 conversation to be learnt" in printed
+    doctor = partial(call, "--store", str(tmp_path / "memory"), "doctor")
+    assert "1 conversation to be learnt" in await anyio.to_thread.run_sync(doctor)

@@ -1,25 +1,17 @@
 """The commands on stores in PostgreSQL, plain and encrypted, give the same results as on files."""
 
-import json
 import uuid
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
-from typer.testing import CliRunner
 
-from factmem._cli.application import app
 from factmem._cli.browse.session import BrowserSession
 from factmem._cli.exits import ExitCode
 from factmem._cli.opening import open_store
 from factmem._cli.options import Options
+from tests.cli.test_commands import ALICE, MEM0, ask, call
 from tests.postgres.cluster import Cluster
-
-ALICE = "product/my-app/user/alice"
-
-
-MEM0 = Path(__file__).parent.parent / "data" / "mem0.jsonl"
 
 
 def _url(cluster: Cluster) -> str:
@@ -35,18 +27,6 @@ def store(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> l
         call("keys", "generate", key)
         named += ["--key-file", key]
     return named
-
-
-def call(*arguments: str, code: int = 0) -> str:
-    """Run a command, check its exit code, and return what it printed."""
-    done = CliRunner().invoke(app, [*arguments])
-    assert done.exit_code == code, done.output
-    return done.output
-
-
-def ask(*arguments: str) -> Any:
-    """Run a command and return its JSON."""
-    return json.loads(call(*arguments, "--json"))
 
 
 def test_commands_answer_as_on_files(store: list[str], tmp_path: Path) -> None:

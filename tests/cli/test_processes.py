@@ -301,33 +301,6 @@ def test_shell_completion(tmp_path: Path) -> None:
     assert "product" not in _completions(f"factmem --store {tmp_path}/none show product/")
 
 
-@pytest.mark.storm
-def test_a_store_is_served_to_mcp_clients(tmp_path: Path) -> None:
-    """`factmem mcp` answers over stdio, also from an encrypted store."""
-    key = str(tmp_path / "key")
-    assert _call("keys", "generate", key).returncode == 0
-    hello = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-06-18",
-            "capabilities": {},
-            "clientInfo": {"name": "test", "version": "1"},
-        },
-    }
-    store = ("--store", str(tmp_path / "memory"), "--key-file", key)
-    done = subprocess.run(
-        [*FACTMEM, *store, "mcp", "--product", "my-app", "--user", "alice"],
-        input=f"{json.dumps(hello)}\n",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert json.loads(done.stdout.splitlines()[0])["id"] == 1, done.stderr
-
-
 def _answer(client: httpx.Client, link: str) -> httpx.Response:
     """Return the answer of a server that is starting."""
     deadline = time.monotonic() + 60

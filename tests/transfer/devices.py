@@ -26,6 +26,8 @@ USER = MemorySubject("user", "The user", 1, per_entity=True)
 APP = MemoryScope.Product("app")
 PLACES = [Place(APP, USER.of(name)) for name in ("alice", "bob")]
 ALICE = PLACES[0]
+ALICES: Any = (ALICE.subject, ALICE.scope)
+"""The place of Alice, as the methods of a store take it."""
 
 
 class Clock:

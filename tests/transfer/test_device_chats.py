@@ -14,7 +14,7 @@ from factmem.models.facts import MultipleFacts
 from factmem.providers.conversations import new_turn
 from factmem.transfer._device_chats import Rules
 from tests.tables import table
-from tests.transfer.devices import ALICE, PETS, USER, Device, World
+from tests.transfer.devices import ALICE, ALICES, PETS, USER, Device, World
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ async def test_what_one_device_removes_is_gone_everywhere(world: World, what: st
             await talks.remove("chat", ALICE)
         case _:
             world.clock.now += timedelta(seconds=1)
-            await one.store.erase(ALICE.subject, ALICE.scope)
+            await one.store.erase(*ALICES)
     await say(other, "later")
 
     first = await one.sync()
@@ -173,14 +173,13 @@ async def test_an_edited_message_replaces_the_old_one(world: World) -> None:
 async def test_a_purged_value_leaves_the_messages_of_all_devices(world: World) -> None:
     """Of two devices that purge different values, no copy keeps either."""
     one, other, third = [await world.add() for _ in range(3)]
-    where: Any = (ALICE.subject, ALICE.scope)
     await say(one, "Rex and Kim and Tom")
     for name in ("Rex", "Kim"):
-        await one.store.save(MultipleFacts(PETS, [name]), *where)
+        await one.store.save(MultipleFacts(PETS, [name]), *ALICES)
     await settle(world)
     world.clock.now += timedelta(seconds=1)
-    await one.store.forget(*where, concept=PETS, value="Rex", purge=True)
-    await third.store.forget(*where, concept=PETS, value="Kim", purge=True)
+    await one.store.forget(*ALICES, concept=PETS, value="Rex", purge=True)
+    await third.store.forget(*ALICES, concept=PETS, value="Kim", purge=True)
 
     await settle(world)
 

@@ -22,6 +22,7 @@ from factmem.transfer.devices import SyncReport, key_of_phrase, new_phrase
 from tests.properties import examples
 from tests.transfer.devices import (
     ALICE,
+    ALICES,
     CITY,
     PETS,
     PETS_NAME,
@@ -57,7 +58,7 @@ async def test_devices_converge(part: int, tmp_path: Path) -> None:
 
 async def test_a_sync_without_changes_writes_nothing(world: World) -> None:
     one, other = await world.add(), await world.add()
-    await one.store.save(SingleFact(CITY, "Busan"), ALICE.subject, ALICE.scope)
+    await one.store.save(SingleFact(CITY, "Busan"), *ALICES)
     await world.settle()
     before = [(path.name, path.stat().st_mtime_ns) for path in world.files]
 
@@ -86,11 +87,10 @@ class Reads(LocalFileMemoryProvider):
 async def test_a_sync_reads_what_is_new(world: World) -> None:
     """Of a large place the new entries, and of one without changes none, in any process."""
     one, other = await world.add(), await world.add()
-    where: Any = (ALICE.subject, ALICE.scope)
     for device in (one, other):
         for number in range(20):
             world.clock.now += timedelta(seconds=1)
-            await device.store.save(SingleFact(CITY, f"city {number}"), *where)
+            await device.store.save(SingleFact(CITY, f"city {number}"), *ALICES)
         await device.sync()
     await world.settle()
     reader = Reads(world.root / one.name, clock=world.clock)
@@ -99,11 +99,11 @@ async def test_a_sync_reads_what_is_new(world: World) -> None:
     await one.sync()
     assert reader.count == 0
     world.clock.now += timedelta(seconds=1)
-    await one.store.save(SingleFact(CITY, "Busan"), *where)
+    await one.store.save(SingleFact(CITY, "Busan"), *ALICES)
     assert (await one.sync()).sent == 1
     assert reader.count == 1
     world.clock.now += timedelta(seconds=1)
-    await other.store.save(SingleFact(CITY, "Seoul"), *where)
+    await other.store.save(SingleFact(CITY, "Seoul"), *ALICES)
     await other.sync()
     assert ((await one.sync()).received, reader.count) == (1, 1)
     assert await one.entries() == await other.entries()
@@ -112,14 +112,13 @@ async def test_a_sync_reads_what_is_new(world: World) -> None:
 async def test_many_syncs_fold_small_files_only(world: World) -> None:
     """A large file is not written again for the few entries of each sync."""
     one, late = await world.add(), await world.add()
-    where: Any = (ALICE.subject, ALICE.scope)
     texts = [Random(number).randbytes(40_000).hex() for number in range(30)]
-    await one.store.save_many([MultipleFacts(PETS, [text]) for text in texts], *where)
+    await one.store.save_many([MultipleFacts(PETS, [text]) for text in texts], *ALICES)
     await one.sync()
     (large,) = world.files
     for number in range(40):
         world.clock.now += timedelta(seconds=1)
-        await one.store.save(SingleFact(CITY, f"city {number}"), *where)
+        await one.store.save(SingleFact(CITY, f"city {number}"), *ALICES)
         assert (await one.sync()).sent == 1
 
     assert large in world.files
@@ -131,14 +130,13 @@ async def test_many_syncs_fold_small_files_only(world: World) -> None:
 async def test_a_purge_replaces_only_the_files_with_the_value(world: World) -> None:
     """A service would send all others again."""
     one = await world.add()
-    where: Any = (ALICE.subject, ALICE.scope)
     for concept, value in ((PETS_NAME, "Rex"), (CITY, "canary")):
         world.clock.now += timedelta(seconds=1)
-        await one.store.save(SingleFact(concept, value), *where)
+        await one.store.save(SingleFact(concept, value), *ALICES)
         await one.sync()
     kept, replaced = sorted(world.files, key=lambda path: path.name.split("-")[1])
     world.clock.now += timedelta(seconds=1)
-    await one.store.forget(*where, concept=CITY, value="canary", purge=True)
+    await one.store.forget(*ALICES, concept=CITY, value="canary", purge=True)
 
     await one.sync()
 
@@ -176,7 +174,7 @@ async def test_more_places_can_be_synced_later(world: World) -> None:
 
 async def test_a_dry_run_writes_nothing(world: World) -> None:
     one = await world.add()
-    await one.store.save(SingleFact(CITY, "Busan"), ALICE.subject, ALICE.scope)
+    await one.store.save(SingleFact(CITY, "Busan"), *ALICES)
 
     assert (await one.sync(dry_run=True)).sent == 1
     assert world.files == []
@@ -208,11 +206,10 @@ async def test_the_folder_tells_no_words(world: World) -> None:
 async def test_a_purged_value_leaves_all_devices_and_the_folder(world: World) -> None:
     """The device that purged says who may still have it."""
     one, other = await world.add(), await world.add()
-    where: Any = (ALICE.subject, ALICE.scope)
-    await one.store.save(SingleFact(CITY, "canary"), *where)
+    await one.store.save(SingleFact(CITY, "canary"), *ALICES)
     await world.settle()
     world.clock.now += timedelta(hours=1)
-    await one.store.forget(*where, concept=CITY, value="canary", purge=True)
+    await one.store.forget(*ALICES, concept=CITY, value="canary", purge=True)
 
     first = await one.sync()
 
@@ -227,41 +224,39 @@ async def test_a_purged_value_leaves_all_devices_and_the_folder(world: World) ->
 async def test_an_erased_place_is_erased_on_all_devices(world: World) -> None:
     """What another device has recorded since then stays, whoever syncs first."""
     one, other, late = await world.add(), await world.add(), await world.add()
-    where: Any = (ALICE.subject, ALICE.scope)
-    await one.store.save(SingleFact(CITY, "canary"), *where)
+    await one.store.save(SingleFact(CITY, "canary"), *ALICES)
     await world.settle()
     world.clock.now += timedelta(hours=1)
-    await one.store.erase(*where)
+    await one.store.erase(*ALICES)
     world.clock.now += timedelta(hours=1)
-    await late.store.save(SingleFact(CITY, "Busan", timestamp=world.clock.now), *where)
+    await late.store.save(SingleFact(CITY, "Busan", timestamp=world.clock.now), *ALICES)
 
     assert (await one.sync()).erased == 0
     assert (await other.sync()).erased == 1
     await world.settle()
 
     for device in world.devices:
-        assert [fact.values for fact in await device.store.load_all(*where)] == [("Busan",)]
+        assert [fact.values for fact in await device.store.load_all(*ALICES)] == [("Busan",)]
     assert b"canary" not in world.opened()
 
 
 async def test_a_restored_store_gets_back_what_it_had_published(world: World) -> None:
     """Its files are read before they are replaced: nobody else may have read them yet."""
     one = await world.add("one")
-    where: Any = (ALICE.subject, ALICE.scope)
-    await one.store.save(SingleFact(CITY, "Busan", timestamp=world.clock.now), *where)
+    await one.store.save(SingleFact(CITY, "Busan", timestamp=world.clock.now), *ALICES)
     await one.sync()
-    older = await one.store.entries(*where)
+    older = await one.store.entries(*ALICES)
     world.clock.now += timedelta(hours=1)
-    await one.store.save(SingleFact(CITY, "Seoul", timestamp=world.clock.now), *where)
+    await one.store.save(SingleFact(CITY, "Seoul", timestamp=world.clock.now), *ALICES)
     await one.sync()
     backup = await world.add("older")
     backup.state = one.state
-    await backup.store.replay(older, *where)
+    await backup.store.replay(older, *ALICES)
     world.devices.remove(one)
 
     await backup.sync()
 
-    (fact,) = await backup.store.load(CITY, *where)
+    (fact,) = await backup.store.load(CITY, *ALICES)
     assert fact.value == "Seoul"
 
 
@@ -295,13 +290,12 @@ async def test_a_device_that_is_restored_whole_publishes_what_only_its_files_had
 ) -> None:
     """Also with an older state, as after the restore of a disk."""
     one = await world.add()
-    where: Any = (ALICE.subject, ALICE.scope)
-    await one.store.save(SingleFact(PETS_NAME, "Rex"), *where)
+    await one.store.save(SingleFact(PETS_NAME, "Rex"), *ALICES)
     await one.sync()
     backup, state = world.root / "backup", (one.state / "state.json").read_bytes()
     await one.store.backup(backup)
     world.clock.now += timedelta(seconds=1)
-    await one.store.save(SingleFact(CITY, "Seoul"), *where)
+    await one.store.save(SingleFact(CITY, "Seoul"), *ALICES)
     await one.sync()
     await world.restore(one, backup)
     (one.state / "state.json").write_bytes(state)
@@ -311,16 +305,15 @@ async def test_a_device_that_is_restored_whole_publishes_what_only_its_files_had
     late = await world.add()
     await late.sync()
     for device in (one, late):
-        assert [fact.value for fact in await device.store.load(CITY, *where)] == ["Seoul"]
+        assert [fact.value for fact in await device.store.load(CITY, *ALICES)] == ["Seoul"]
 
 
 async def test_a_device_that_lost_its_state_loses_and_doubles_nothing(world: World) -> None:
     one, other = await world.add(), await world.add()
-    where: Any = (ALICE.subject, ALICE.scope)
-    await one.store.save(SingleFact(CITY, "Busan"), *where)
+    await one.store.save(SingleFact(CITY, "Busan"), *ALICES)
     await world.settle()
     (one.state / "state.json").write_bytes(b"not a state")
-    await one.store.save(SingleFact(CITY, "Seoul"), *where)
+    await one.store.save(SingleFact(CITY, "Seoul"), *ALICES)
 
     await world.settle()
 
@@ -342,10 +335,10 @@ def test_a_program_without_await_syncs(tmp_path: Path) -> None:
     scopes = MemoryScopesProfile(product="app")
     memory = MemorySync(AgentMemory(one, scopes=scopes, subjects=[USER]))
     with LocalStoreSync(one) as first, LocalStoreSync(other) as second:
-        first.save(SingleFact(CITY, "Busan"), ALICE.subject, ALICE.scope)
+        first.save(SingleFact(CITY, "Busan"), *ALICES)
         memory.of("alice").conversation("chat").append({"role": "user", "content": "hello"})
         reports = sync(first, "one"), sync(second, "other")
-        (fact,) = second.load(CITY, ALICE.subject, ALICE.scope)
+        (fact,) = second.load(CITY, *ALICES)
 
     assert [(each.sent, each.received) for each in reports] == [(2, 0), (0, 2)]
     assert (fact.value, seen) == ("Busan", [(1, 1)])
@@ -366,7 +359,7 @@ async def test_a_clock_that_is_ahead_is_reported(world: World) -> None:
     """Its entries are taken when that time has come."""
     one, other = await world.add(), await world.add(clock=Clock())
     world.clock.now += timedelta(hours=1)
-    await one.store.save(SingleFact(CITY, "Busan"), ALICE.subject, ALICE.scope)
+    await one.store.save(SingleFact(CITY, "Busan"), *ALICES)
     await one.sync()
 
     report = await other.sync()

@@ -24,6 +24,7 @@ ifdef SHORT
 HISTORIES = 20
 WEB_SECONDS = 5
 CHATS = 300
+with_storm = $(and $(filter test,$(MAKECMDGOALS)),$(filter storm,$(MAKECMDGOALS)))
 endif
 
 # Processes that tests start import the package: with its bytecode on disk that takes half the time.
@@ -43,8 +44,9 @@ demo: $(VENV)/.installed
 	$(python) examples/demo.py
 	$(python) examples/support_agent.py
 
+# The gate's `make test storm SHORT=1` collects the tests of both once.
 test: $(VENV)/.installed-test
-	$(python) -m pytest -n 2 --dist worksteal
+	$(python) -m pytest -n 2 --dist worksteal $(if $(with_storm),-m 'not postgres and not types')
 
 check: $(VENV)/.installed-check
 	$(python) -m ruff check .
@@ -75,11 +77,11 @@ bench: $(VENV)/.installed-bench
 	$(python) -m benchmarks
 
 # PostgreSQL: the suites over every kind of store, and faults during saves of several processes.
-# It starts a server itself, and PgBouncer where that is installed. The short form leaves out a kind, encrypted on
-# asyncio: PgBouncer's is encrypted, and the plain one on asyncio.
+# It starts a server itself, and PgBouncer where that is installed. The short form runs each case on a plain store
+# behind row security, and the first of each table as the owner and, encrypted, behind PgBouncer.
 postgres: $(VENV)/.installed-test
-	FACTMEM_POSTGRES=required $(python) -m pytest -q -n 2 --both-loops -m 'not types and not storm' \
-		$(if $(SHORT),-k 'not TestEncrypted') -o python_files='test_*.py all_kinds.py' tests/postgres tests/cli/test_postgres.py tests/memory/test_programs.py
+	FACTMEM_POSTGRES=required $(python) -m pytest -q -n 2 -m 'not types and not storm' \
+		$(if $(SHORT),-k 'not TestEncrypted',--both-loops) -o python_files='test_*.py all_kinds.py' tests/postgres tests/cli/test_postgres.py tests/memory/test_programs.py
 	$(python) -m tests.postgres.faults --kills $(SERVER_KILLS) --cuts $(CUTS) --terminations $(CUTS)
 
 # A primary and its synchronous standby: kill -9 under load, promotion.
@@ -91,7 +93,7 @@ failover: $(VENV)/.installed-test
 # storms of their own, so the short form adds only those that have no test.
 storm: $(VENV)/.installed-test
 ifdef SHORT
-	$(python) -m pytest -n 2 --dist worksteal -m 'storm and not postgres'
+	$(if $(with_storm),,$(python) -m pytest -n 2 --dist worksteal -m 'storm and not postgres')
 else
 	$(python) -m pytest -n 2 --dist worksteal -m 'storm or not types' --both-loops --thorough
 	$(python) -m tests.storms.kill_storm --kills $(KILLS)

@@ -18,7 +18,10 @@ ONE_LOOP = {
     *(
         "agent",
         "detection",
+        "evaluation",
+        "ledger",
         "memory",
+        "models",
         "prompt",
         "providers",
         "recall",
@@ -76,9 +79,11 @@ FIRST_CASES = {
     "TestObservedStore",
     "TestOwnProvider",
     "providers/test_local_file.py::TestEncrypted",
+    "TestBehindPgBouncer",
     "postgres/test_conformance.py::TestPlain",
 }
-"""Conformance suites that run the first case of each table: `TestPlain` on files runs all."""
+"""Conformance suites that run the first case of each table: `TestPlain` on files and
+`TestBehindRowSecurity` on a server run all."""
 
 FIRST_ON_POSTGRES = {"test_conformance.py", "test_store.py", "test_tenants.py"}
 """The files of `tests/postgres` of the default run."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,18 +25,7 @@ from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import START
 from tests.doubles import BareProvider
 from tests.tables import table
-from tests.world import (
-    AGENT,
-    ALICE,
-    KINDS,
-    LANGUAGES,
-    PRODUCT,
-    THEME,
-    USER,
-    languages,
-    memory_of,
-    store_of,
-)
+from tests.world import AGENT, ALICE, LANGUAGES, PRODUCT, THEME, USER, languages, memory_of
 
 BOB = USER.of("bob")
 HERE = Place(AGENT, ALICE)
@@ -275,10 +263,6 @@ class TestRefusing:
 
 class TestMerging:
     """Return the facts after a merge."""
-
-    @pytest.fixture(params=KINDS)
-    def store(self, request: pytest.FixtureRequest, tmp_path: Path) -> FactStore:
-        return store_of(request.param, tmp_path)
 
     async def test_a_report_is_merged_unchanged(self, store: FactStore) -> None:
         """This takes no model call, and repeating it has no effect."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock
 
@@ -18,37 +17,13 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.store import FactStore
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import SettableClock
-from tests.world import (
-    AGENT,
-    ALICE,
-    BOB,
-    COMPANY,
-    KINDS,
-    PROFILE,
-    THEME,
-    USER,
-    item,
-    store_of,
-    theme,
-)
+from tests.world import AGENT, ALICE, BOB, COMPANY, PROFILE, THEME, USER, item, theme
 
 DARK = {"facts": [item()]}
 NOTHING: dict[str, Any] = {"facts": []}
 REST = timedelta(seconds=30)
 SAID = {"role": "user", "content": "I prefer the dark theme."}
 ANSWER = {"role": "assistant", "content": "Noted."}
-
-
-@pytest.fixture(params=KINDS)
-def store(request: pytest.FixtureRequest, tmp_path: Path, clock: SettableClock) -> FactStore:
-    """Return a store of each kind that needs no server."""
-    return store_of(request.param, tmp_path, clock)
-
-
-@pytest.fixture
-def clock() -> SettableClock:
-    """Return the clock of the store and the memory."""
-    return SettableClock()
 
 
 def memory_on(store: FactStore, clock: SettableClock, *answers: object, **more: Any) -> AgentMemory:

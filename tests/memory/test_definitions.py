@@ -15,7 +15,7 @@ from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.no_memory import NoMemory
 from factmem.providers.store import FactStore
 from tests.doubles import BareProvider
-from tests.world import AGENT, ALICE, KINDS, PROFILE, store_of
+from tests.world import AGENT, ALICE, PROFILE
 
 
 class Old(Profile):
@@ -30,12 +30,6 @@ class New(Profile):
 
     pet: list[str] = remembered("The user's pets")
     age: int | None = remembered("The user's age")
-
-
-@pytest.fixture(params=KINDS)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> FactStore:
-    """Return a store of each kind that needs no server."""
-    return store_of(request.param, tmp_path)
 
 
 def memory_on(store: Any, profile: type[Profile], *listeners: Any) -> AgentMemory:

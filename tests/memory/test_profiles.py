@@ -24,7 +24,7 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.store import FactStore
 from factmem.testing.chat import ScriptedChatModel
 from tests.properties import examples
-from tests.world import AGENT, ALICE, KINDS, PROFILE, USER, item, store_of, user
+from tests.world import AGENT, ALICE, PROFILE, USER, item, user
 
 
 class Pet(BaseModel):
@@ -53,12 +53,6 @@ class Traveller(Profile):
 
 
 MISO, REX = Pet(name="Miso", age=3), Pet(name="Rex")
-
-
-@pytest.fixture(params=KINDS)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> FactStore:
-    """Return a store of each kind that needs no server."""
-    return store_of(request.param, tmp_path)
 
 
 def memory_on(store: FactStore, *answers: object, **more: Any) -> AgentMemory:

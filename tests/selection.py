@@ -36,7 +36,6 @@ ONE_LOOP_SUITES = {"TestInMemoryProvider", "TestInheriting", "TestOwnProvider"}
 """Conformance suites whose waiting is that of a store in files, which runs on both loops."""
 
 BOTH_LOOPS = {
-    "memory/test_broken_off.py",
     "memory/test_remembering.py",
     "memory/test_trio.py",
     "providers/test_event_loop_is_free.py",
@@ -46,7 +45,7 @@ BOTH_LOOPS = {
     "recall/test_keeping_vectors.py",
     "recall/test_shared_place.py",
     "recall/test_slow_embedder.py",
-    "regressions/test_erased_meanwhile.py",
+    "regressions/test_erased_facts.py",
     "regressions/test_own_rotation.py",
 }
 """Their files with tasks, threads or cancellation of their own, and the smoke test on trio."""

@@ -1,12 +1,13 @@
 """Facts from free text."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import anyio
 import pytest
 from typing_extensions import TypeForm, TypeVar
 
+from factmem.detection.report import DetectionReport
 from factmem.errors import MemoryAccessError
 from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition
 from factmem.models.facts import FactSource, SourceKind
@@ -43,6 +44,25 @@ class SlowModel:
         self.asked.set()
         await self.go.wait()
         return await self._inner.extract(messages, output_type)
+
+
+async def remembered_while(
+    provider: Any, meanwhile: Callable[[], Awaitable[object]], **options: Any
+) -> DetectionReport:
+    """Remember a text, and do something before the model answers."""
+    model, reports = SlowModel(DARK), list[DetectionReport]()
+    memory = memory_of(provider, model, concepts=[THEME], **options)  # type: ignore[arg-type]
+
+    async def remember() -> None:
+        reports.append(await memory.remember(TEXT))
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(remember)
+            await model.asked.wait()
+            await meanwhile()
+            model.go.set()
+    return reports[0]
 
 
 async def test_a_text_becomes_facts_with_one_call() -> None:

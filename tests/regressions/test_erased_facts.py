@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
@@ -14,11 +13,10 @@ from factmem.events import MemoryEvent
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
-from tests.memory.test_remembering import SlowModel
-from tests.world import AGENT, ALICE, THEME, USER, item, memory_of, theme
+from tests.doubles import BareProvider
+from tests.memory.test_remembering import remembered_while
+from tests.world import AGENT, ALICE, THEME, USER, theme
 
-DARK = {"facts": [item()]}
-TEXT = "I prefer the dark theme."
 BOB = USER.of("bob")
 
 
@@ -43,19 +41,10 @@ def workers(request: pytest.FixtureRequest, tmp_path: Path) -> Workers:
 
 async def _remembered(workers: Workers, meanwhile: Callable[[Any], Any]) -> tuple[Any, list[str]]:
     """Remember a text, do something in another process before the model answers."""
-    model, reports = SlowModel(DARK), list[Any]()
     events: list[MemoryEvent] = []
-    memory = memory_of(workers.opened(), model, concepts=[THEME], listeners=[events.append])  # type: ignore[arg-type]
-
-    async def remember() -> None:
-        reports.append(await memory.remember(TEXT))
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(remember)
-        await model.asked.wait()
-        await meanwhile(workers.opened())
-        model.go.set()
-    (report,) = reports
+    report = await remembered_while(
+        workers.opened(), lambda: meanwhile(workers.opened()), listeners=[events.append]
+    )
     assert sum(event.erased for event in events) == len(report.erased)
     current = await workers.opened().load(THEME, ALICE, AGENT)
     return report, [fact.value for fact in current]
@@ -116,3 +105,38 @@ async def test_a_purged_value_is_not_learned_again(workers: Workers) -> None:
     )
 
     assert (current, report.saved) == ([], [])
+
+
+async def test_four_methods_that_lost_all_facts_take_nothing() -> None:
+    """The provider erased by a method that factmem does not know."""
+    provider = BareProvider()
+    await provider.save(theme("light"), ALICE, AGENT)
+
+    report = await remembered_while(provider, lambda: provider.store.erase(ALICE, AGENT))
+
+    assert await provider.load_all(ALICE, AGENT) == []
+    assert (report.saved, len(report.erased)) == ([], 1)
+
+
+async def test_four_methods_learn_as_ever() -> None:
+    """Where nothing was erased."""
+    provider = BareProvider()
+
+    report = await remembered_while(provider, lambda: provider.save(theme("light"), ALICE, AGENT))
+
+    assert [placed.fact.values for placed in report.saved] == [("dark",)]
+    [fact] = await provider.load(THEME, ALICE, AGENT)
+    assert fact.values == ("dark",)
+
+
+async def test_an_erasure_counts_where_no_store_was_yet(tmp_path: Path) -> None:
+    """The first process read the chat; the second erased; nothing was saved before."""
+
+    async def erase() -> None:
+        async with LocalFileMemoryProvider(tmp_path) as other:
+            await other.erase(ALICE, AGENT)
+
+    report = await remembered_while(LocalFileMemoryProvider(tmp_path), erase)
+
+    assert (report.saved, len(report.erased)) == ([], 1)
+    assert await LocalFileMemoryProvider(tmp_path).places() == []

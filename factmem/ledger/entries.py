@@ -246,8 +246,15 @@ def source_of(entry: SourceEntry | None) -> FactSource | None:
     """Return the source of an entry."""
     if entry is None:
         return None
-    given: dict[str, Any] = {name: entry.get(name) for name in _OF_SOURCES}
-    return FactSource(SourceKind(entry["kind"]), doubts=tuple(entry.get("doubts", ())), **given)
+    return FactSource(  # by position: each load of a learnt fact makes one
+        SourceKind(entry["kind"]),
+        entry.get("conversation"),
+        entry.get("message"),
+        entry.get("quote"),
+        entry.get("model"),
+        entry.get("before"),
+        tuple(entry.get("doubts", ())),
+    )
 
 
 _OF_SOURCES = ("conversation", "message", "quote", "model", "before")

@@ -317,13 +317,15 @@ def part_about(
     entry: Entry, keywords: Container[str], ids: Container[str] | None = None
 ) -> Entry | None:
     """Return the parts of an entry about keywords; with `ids` the facts with these ids instead."""
-    facts = [
-        fact
-        for fact in entry.get("facts", ())
-        if (fact["keyword"] in keywords if ids is None else fact["id"] in ids)
-    ]
-    forget = [name for name in entry.get("forget", ()) if name[0] in keywords]
-    retract = [each for each in entry.get("retract", ()) if each["keyword"] in keywords]
+    field, wanted = ("keyword", keywords) if ids is None else ("id", ids)
+    given: Sequence[Any] = entry.get("facts", ())
+    facts = [fact for fact in given if fact[field] in wanted]
+    forget: list[ForgottenItem] = []
+    retract: list[RetractedValue] = []
+    if "forget" in entry:
+        forget = [name for name in entry["forget"] if name[0] in keywords]
+    if "retract" in entry:
+        retract = [each for each in entry["retract"] if each["keyword"] in keywords]
     if not (facts or forget or retract):
         return None
     return {**entry, "facts": facts, "forget": forget, "retract": retract}

@@ -400,6 +400,8 @@ class SearchQuestion:
 
     words: Sequence[tuple[str, ...]]
     """The words to search for, each with its terms."""
+    similar: float
+    """The weight of similar words beside the words themselves."""
     limit: int
     """The number of candidates to return, by words of all places, and by meaning of each."""
     spans: Sequence[tuple[float, float]]

@@ -470,7 +470,7 @@ class TermIndex:
             best, similar = dict[int, float](), [*self._similar(word)]
             for each, share in similar:
                 best.update(dict.fromkeys(find(each).own, share))
-            idf = _idf(self._holders(len(best), similar), size)
+            idf = _idf(self._holders(len(best), word, similar), size)
             for slot, share in best.items():
                 norm = constant + per_length * self._lengths[slot]
                 near[slot] = near.get(slot, 0.0) + share * idf / (1 + norm)
@@ -560,7 +560,7 @@ class TermIndex:
             order, last = np.arange(len(slots)), np.empty(len(norms), np.intp)
             last[slots] = order
             slots, shares = slots[is_last := last[slots] == order], shares[is_last]
-            idf = _idf(self._holders(len(slots), terms), size)
+            idf = _idf(self._holders(len(slots), word, terms), size)
             if mask is None:
                 self._keep(len(slots))
             found = known[word] = _Near(slots, shares, shares * idf / (1 + norms[slots]))
@@ -595,11 +595,14 @@ class TermIndex:
         for word in filter(None, asked):
             whole = sum(map(idf.__getitem__, word))
             near = {
-                term: sum(map(idf.__getitem__, word & grams(term))) ** 2 / whole
+                term: sum(map(idf.__getitem__, common)) ** 2 / whole
                 for term in found - FUNCTION_WORDS
+                if (common := word & grams(term))
             }
             for slot, own in terms.items():
-                scores[slot] += max((near.get(term, 0.0) for term in own), default=0.0)
+                scores[slot] += max(
+                    map(near.__getitem__, filter(near.__contains__, own)), default=0
+                )
         lengths = {slot: sum(len(grams(term)) for term in own) for slot, own in terms.items()}
         average = sum(lengths.values()) / (len(lengths) or 1) or 1.0
         for slot, length in lengths.items():
@@ -648,11 +651,13 @@ class TermIndex:
         for term in word:
             yield term, 1.0
 
-    def _holders(self, found: int, terms: Iterable[tuple[str, float]]) -> int:
-        """Return how many documents have some terms, given how many were found."""
+    def _holders(self, found: int, word: Word, terms: Iterable[tuple[str, float]]) -> int:
+        """Return how many documents have a word or a similar term, given how many were found."""
         if self._everywhere is None:
             return found
-        few = max(self._everywhere.holders.get(term, 0) for term, _ in terms)
+        known = self._everywhere.holders
+        others = sum(known.get(term, 0) for term, _ in terms if term not in word)
+        few = max(known.get(term, 0) for term in word) + others
         return min(max(found, few), self._everywhere.size)
 
     def _dense_norms(self, lengths: Array, total: float, size: int) -> Array:

@@ -5,6 +5,7 @@ all facts or messages of their places, so that one ranking scores both.
 """
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
@@ -41,9 +42,8 @@ from factmem.recall._place_vectors import COMMON, Array, Nearness, Spread, numpy
 from factmem.recall._ranking import USUAL
 from factmem.recall.match import Match, RecallQuery
 
-_CANDIDATES = 200
-"""The candidates of all places. They have .99 of the first matches of a search of all facts on
-questions of words that hundreds of facts have; 100 have .96."""
+_CANDIDATES = 130
+"""The candidates of all places."""
 
 _PER_MATCH = 3
 
@@ -70,9 +70,10 @@ def question_of(
     query: RecallQuery, now: datetime, *, model: str = "", vector: "array[float] | None" = None
 ) -> SearchQuestion:
     """Return the question that a store answers with candidates."""
-    wanted = _analyzer().query(words(query.text), ()).wanted
+    asked = _analyzer().query(words(query.text), ())
     return SearchQuestion(
-        words=wanted,
+        words=asked.wanted,
+        similar=asked.similar,
         spans=[each[:2] for each in asked_spans(query.text, now) if each.is_sure],
         letters=Vocabulary,
         limit=max(_CANDIDATES, _PER_MATCH * query.limit),
@@ -89,10 +90,9 @@ def question_of(
 def everywhere_of(places: Iterable[PlaceStatistics]) -> Everywhere:
     """Return the statistics of several places together."""
     found = list(places)
-    holders: dict[str, int] = {}
+    holders = Counter[str]()
     for each in found:
-        for term, few in each.holders.items():
-            holders[term] = holders.get(term, 0) + few
+        holders.update(each.holders)
     size, length = sum(each.size for each in found), sum(each.length for each in found)
     return Everywhere(max(size, 1), length, holders, [each.letters for each in found])
 

@@ -94,6 +94,8 @@ _IS_BEHIND = "SELECT 1 FROM factmem.words WHERE search = %s AND item > %s LIMIT 
 class TsWords:
     """The words of searches in PostgreSQL; see `WordIndex`."""
 
+    joined = "string_agg(w.item::text, ',')"
+
     def __init__(self, vectors: VectorSpaces) -> None:
         self._vectors = vectors
         self._is_guarded: bool | None = None
@@ -106,10 +108,7 @@ class TsWords:
         if self._is_guarded is None:
             self._is_guarded = bool(session.rows(_IS_GUARDED)[0][0])
         inside = f"search = {search} AND" if self._is_guarded else ""
-        return (
-            "SELECT item, CAST(%s AS double precision) AS weight FROM factmem.words "  # noqa: S608
-            f"WHERE {inside} words @@ %s::tsquery"
-        )
+        return f"SELECT item FROM factmem.words WHERE {inside} words @@ %s::tsquery"  # noqa: S608
 
     def asked(self, search: int, terms: Sequence[str]) -> str:
         return " & ".join(f"'{search}:{term}'" for term in terms)

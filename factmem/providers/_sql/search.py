@@ -1,6 +1,6 @@
 """StoredSearch: candidates for a question, from the index in the database. Every method blocks.
 
-A search returns some 200 candidates of all places together, by words and by vectors each, and
+A search returns some candidates of all places together, by words and by vectors each, and
 statistics of all its items, with which the ranking in memory scores them.
 """
 
@@ -8,15 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import nlargest
-from itertools import product
+from itertools import accumulate, product
 from logging import getLogger
 from math import log
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import TypeVar
 
 from factmem.errors import StorageError
 from factmem.ledger.resolution import seen_together
-from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity, Place
 from factmem.models.recall_filter import RecallFilter, marks_of
 from factmem.providers._sql import session as sql
@@ -61,13 +60,19 @@ _MOST_PLACES = 32
 """More places than these are searched in memory, as each is some statements here."""
 
 _MOST_HITS = 50_000
-"""The most items that are ranked, from the rarest words of a question on. It takes 15 ms."""
+"""The most items that are scored, from the rarest words of a question on."""
 
 _MOST_WORDS = 64
 """The most words that are searched for, the rarest ones: a question may be a pasted document."""
 
-_SIMILAR = 0.5
-"""The weight of a similar word beside one of the question."""
+_PER_CANDIDATE = 3
+"""The items by words for each candidate, of which lengths and times are read."""
+
+_CONSTANT, _PER_LENGTH = 1.3, 0.9
+"""What BM25 divides a count of 1 by, for the length of a document relative to the usual one."""
+
+_TIMELY = 0.2
+"""The bonus of an item of a time that the question names, beside the best score."""
 
 _MOST_LETTERS = 16
 """The most vocabularies that are kept: that of 100,000 facts takes 4 MB."""
@@ -75,7 +80,7 @@ _MOST_LETTERS = 16
 _SLACK = 1_000
 """So many new items may be missing in a vocabulary."""
 
-_MOST_NEAR = 200
+_MOST_NEAR = 50
 """The best facts whose neighbours are candidates too. 50 have .935 of the first matches."""
 
 _MOST_OTHERS = 200
@@ -106,19 +111,14 @@ JOIN factmem.entries e ON e.place = s.place
 WHERE c.search = %s AND c.item IN ({keys}) ORDER BY s.place, e.number
 """
 
-_BEST = """
-SELECT w.item, sum(w.weight) FROM ({parts}) w {inside}
-GROUP BY w.item ORDER BY 2 DESC, 1 DESC LIMIT %s
-"""
-"""The sum of the weights of an item's words: BM25 that takes counts as 1 and ignores lengths."""
+_READ_LENGTHS = (
+    "SELECT item, length, said_at FROM factmem.items WHERE search = %s AND item IN ({keys})"
+)
 
 _SAID_IN = """
 SELECT i.item FROM factmem.items i WHERE i.search = %s AND i.said_at >= %s AND i.said_at < %s {inside}
 ORDER BY i.said_at DESC LIMIT %s
 """
-
-_FAR = 1e12
-"""Beyond all times, in seconds since 1970; a database may have no infinite numbers."""
 
 _INSIDE = "JOIN factmem.items i ON i.search = %s AND i.item = w.item"
 
@@ -153,12 +153,55 @@ def is_inside(wanted: RecallFilter, item: StoredItem) -> bool:
     )
 
 
-class _Chosen(NamedTuple):
-    """The best items of a place."""
+class _Scoring:
+    """Scores items by the words of a question, as ranking does with counts of 1."""
 
-    letters: Letters
-    holders: Mapping[str, int]
-    items: list[int]
+    def __init__(self, question: SearchQuestion, letters: Iterable[Letters]) -> None:
+        self._words = question.words
+        self._similar = question.similar
+        self._shares = [_alike(word, letters) for word in question.words]
+        self.terms = {term for shares in self._shares for term in shares}
+        self._idf, self._near = dict[str, float](), list[float]()
+
+    def weigh(self, holders: Mapping[str, int], size: int) -> list[str]:
+        """Take how many of all items have each term; return the terms to search for."""
+        idf = self._idf = {term: _idf(few, size) for term, few in holders.items()}
+        for word, shares in zip(self._words, self._shares, strict=True):
+            few = max(map(holders.__getitem__, word)) - sum(map(holders.__getitem__, word))
+            few += sum(map(holders.__getitem__, shares))
+            self._near.append(_idf(min(few, size), size))
+        best = sum(max((idf[t] for t in word if holders[t]), default=0.0) for word in self._words)
+        factor = self._similar * (best or 1.0) / (sum(self._near) or 1.0)
+        self._near = [factor * each for each in self._near]
+        own = {term for word in self._words for term in word}
+        found = sorted(filter(holders.get, holders), key=lambda of: (of not in own, holders[of]))
+        hits = accumulate(map(holders.__getitem__, found))
+        few = sum(each <= _MOST_HITS for each in hits)
+        return found[: min(max(few, 1), _MOST_WORDS)]
+
+    def scores(self, held: Mapping[str, Sequence[str]]) -> dict[str, float]:
+        """Return the scores of items, given those that have each term."""
+        scores = dict[str, float]()
+        for word, shares, weight in zip(self._words, self._shares, self._near, strict=True):
+            of_word = dict[str, float]()
+            for term, share in shares.items():  # the most similar one counts, which is the last
+                of_word.update(dict.fromkeys(held.get(term, ()), share * weight))
+            for term in word:
+                for item in held.get(term, ()):
+                    of_word[item] += self._idf[term]
+            for item, score in of_word.items():
+                scores[item] = scores.get(item, 0.0) + score
+        return scores
+
+
+def _alike(word: tuple[str, ...], letters: Iterable[Letters]) -> dict[str, float]:
+    """Return the terms that are similar to a word, the least similar first, then its own."""
+    found = [pair for each in letters for pair in each.similar(word).items()]
+    return dict(sorted(found, key=itemgetter(1))) | dict.fromkeys(word, 1.0)
+
+
+def _idf(holders: int, size: int) -> float:
+    return log(1 + (size - holders + 0.5) / (holders + 0.5))
 
 
 def _holders(session: Session, state: State, terms: Iterable[str]) -> dict[str, int]:
@@ -168,10 +211,6 @@ def _holders(session: Session, state: State, terms: Iterable[str]) -> dict[str, 
         query, given = sql.among(_READ_HOLDERS, part)
         found |= {names[name]: few for name, few in session.rows(query, [state.search, *given])}
     return found
-
-
-def _load(item: StoredItem, known: Mapping[str, Concept[Any, Any]]) -> AnyFact:
-    return item.fact(known.get(item.keyword))
 
 
 class StoredSearch:
@@ -206,7 +245,7 @@ class StoredSearch:
         def read(session: Session, reader: PlaceReader) -> bool:
             for each in () if reader.store.is_sealed else identities:
                 rows = ends_of(session, reader.key(each), kind)
-                if rows and sum(row[-1] for row in rows) >= self._from:
+                if rows and sum(row[-1] for row in rows.values()) >= self._from:
                     self._large.add((each, kind))
                     return True
             return False
@@ -272,44 +311,36 @@ class StoredSearch:
     ) -> SearchAnswer:
         keys = {reader.key(identity): state.search for identity, state in states.items()}
         meaning = self._words.meaning(session, keys, question)
-        candidates, statistics = list[SearchCandidate](), dict[Identity, PlaceStatistics]()
-        lacking = set[Identity]()
-        keywords, chosen = list[str](), self._best(session, states, question)
+        candidates, keywords, lacking = list[SearchCandidate](), list[str](), set[Identity]()
+        statistics, chosen = self._best(session, states, question)
         for identity, state in states.items():
             key, search = reader.key(identity), state.search
-            letters, holders, best = chosen[identity]
+            best = chosen[identity]
             beside, given = sql.among(_BESIDE, best[:_MOST_NEAR])
             found = loaded(session, key, search, beside, [search, *given]) if best else {}
-            cosines, more = dict[int, tuple[float, float]](), tuple[Any, ...]()
+            cosines = dict[int, tuple[float, float]]()
             if meaning is not None:
                 best += meaning.nearest(key, search, question.filter)
             for items in parts_of([each for each in dict.fromkeys(best) if each not in found]):
                 found |= loaded(session, key, search, *sql.among(_BY_ITEM, items))
             if meaning is not None:
-                cosines, more = meaning.cosines(key, search, [*found]), meaning.statistics(key)
+                cosines = meaning.cosines(key, search, [*found])
+                vectors, sums, ranked = meaning.statistics(key)
+                known = statistics[identity]._replace(vectors=vectors, cosines=sums, ranked=ranked)
+                statistics[identity] = known
                 if not meaning.is_complete(key, search):
                     lacking.add(identity)
             for item, each in found.items():
                 if is_inside(question.filter, each):
                     near = cosines.get(item, (None, None))
-                    candidates.append(SearchCandidate(identity, item, partial(_load, each), *near))
+                    candidates.append(SearchCandidate(identity, item, each.fact, *near))
                     keywords.append(each.keyword)
-            statistics[identity] = PlaceStatistics(
-                state.size,
-                state.length,
-                holders,
-                letters,
-                *more,  # pyright: ignore[reportArgumentType]
-            )
         named = [*zip(candidates, keywords, strict=True)] if len(states) > 1 else []
         others = list(self._others(session, reader, places, states, named))
         is_near = meaning is not None and any(each.cosine is not None for each in candidates)
         return SearchAnswer(candidates, statistics, others, is_near, frozenset(lacking))
 
-    def _widened(
-        self, session: Session, state: State, question: SearchQuestion
-    ) -> tuple[Letters, dict[str, float]]:
-        """Return the vocabulary of a place, and the terms to search for with their weights."""
+    def _vocabulary(self, session: Session, state: State, question: SearchQuestion) -> Letters:
         known, letters = self._letters.get(state.search, (0, None))
         if letters is None or not known <= state.next <= known + known // 10 + _SLACK:
             rows = session.rows(_LIST_TERMS, [state.search])
@@ -317,77 +348,63 @@ class StoredSearch:
             if len(self._letters) >= _MOST_LETTERS:
                 self._letters.clear()
             self._letters[state.search] = state.next, letters
-        weights: dict[str, float] = {}
-        for word in question.words:
-            weights |= {term: _SIMILAR * share for term, share in letters.similar(word).items()}
-        return letters, weights | {term: 1.0 for word in question.words for term in word}
+        return letters
 
     def _best(
         self, session: Session, states: Mapping[Identity, State], question: SearchQuestion
-    ) -> dict[Identity, _Chosen]:
-        """Return the best items of each place by words, best first, and then those by similar words.
+    ) -> tuple[dict[Identity, PlaceStatistics], dict[Identity, list[int]]]:
+        """Return the statistics of each place, and its best items by words, best first.
 
-        Apart, because a few similar words in one item must not outweigh the words themselves. The
-        places share one limit, as statistics of all of them together make their scores comparable.
+        The places share one limit, as statistics of all of them together make their scores
+        comparable.
         """
-        letters, weights = dict[Identity, Letters](), dict[str, float]()
+        letters = {at: self._vocabulary(session, each, question) for at, each in states.items()}
+        scoring = _Scoring(question, letters.values())
+        statistics, total = dict[Identity, PlaceStatistics](), Counter[str]()
+        for at, each in states.items():
+            holders = _holders(session, each, scoring.terms)
+            statistics[at] = PlaceStatistics(each.size, each.length, holders, letters[at])
+            total.update(holders)
+        size = sum(each.size for each in states.values())
+        usual = sum(each.length for each in states.values()) / (size or 1) or 1.0
+        terms, most = scoring.weigh(total, size), _PER_CANDIDATE * question.limit
+        found = list[tuple[float, bool, Identity, int]]()
         for identity, state in states.items():
-            letters[identity], found = self._widened(session, state, question)
-            weights |= found
-        holders = {each: _holders(session, state, weights) for each, state in states.items()}
-        size, total = sum(each.size for each in states.values()), Counter[str]()
-        for each in holders.values():
-            total.update(each)
-        idf = {
-            term: weights[term] * log(1 + (size - few + 0.5) / (few + 0.5))
-            for term, few in total.items()
-        }
-        best = {identity: dict[int, None]() for identity in states}
-        for is_own, limit in ((True, question.limit), (False, question.limit // 2)):
-            terms = {term: of for term, of in idf.items() if (weights[term] == 1.0) == is_own}
-            rows = [
-                (score, identity, item)
-                for identity, state in states.items()
-                for item, score in self._ranked(
-                    session, state, holders[identity], terms, question, limit=limit
-                )
-            ]
-            for _, identity, item in nlargest(limit, rows, key=itemgetter(0)):
-                best[identity][item] = None
-        inside, given = conditions(question.filter)
-        for (begin, end), (identity, state) in product(question.spans, states.items()):
-            span = [state.search, max(begin, -_FAR), min(end, _FAR), *given, question.limit // 2]
-            best[identity] |= dict.fromkeys(
-                item for (item,) in session.rows(_SAID_IN.format(inside=inside), span)
-            )
-        return {each: _Chosen(letters[each], holders[each], [*best[each]]) for each in states}
+            scores = scoring.scores(self._held(session, state, terms, question))
+            for items in parts_of(nlargest(most, reversed(scores), scores.__getitem__)):
+                query, given = sql.among(_READ_LENGTHS, map(int, items))
+                for item, length, said_at in session.rows(query, [state.search, *given]):
+                    is_timely = any(begin <= (said_at or 0) < end for begin, end in question.spans)
+                    score = scores[str(item)] / (_CONSTANT + _PER_LENGTH * length / usual)
+                    found.append((score, is_timely, identity, item))
+        bonus = _TIMELY * max(found, default=(0.0,))[0]
+        found = nlargest(question.limit, found, lambda of: (of[0] + bonus * of[1], of[3]))
+        best = {identity: list[int]() for identity in states}
+        for *_, identity, item in found:
+            best[identity].append(item)
+        spans = [] if any(each[1] for each in found) else question.spans
+        inside, inner = conditions(question.filter)
+        for (begin, end), (identity, state) in product(spans, states.items()):  # all of that time
+            span = [state.search, begin, end, *inner, question.limit // 2]
+            rows = session.rows(_SAID_IN.format(inside=inside), span)
+            best[identity] += [item for (item,) in rows]
+        return statistics, best
 
-    def _ranked(
-        self,
-        session: Session,
-        state: State,
-        holders: Mapping[str, int],
-        idf: Mapping[str, float],
-        question: SearchQuestion,
-        *,
-        limit: int,
-    ) -> list[Row]:
-        """Return the best items with the sum of the weights of their terms, best first."""
-        marks, parts, given, hits = marks_in(question.filter), list[str](), list[object](), 0
-        for term in sorted(filter(holders.get, idf), key=holders.__getitem__)[:_MOST_WORDS]:
-            hits += holders[term]
-            if parts and hits > _MOST_HITS:
-                break
-            parts.append(self._words.holding(session, state.search))
-            asked = self._words.asked(state.search, [written(term), *marks])
-            given += [max(idf[term], 1e-6), asked]
-        if not parts:
-            return []
+    def _held(
+        self, session: Session, state: State, terms: Sequence[str], question: SearchQuestion
+    ) -> dict[str, list[str]]:
+        """Return the items that have each term, in digits: numbers of all would take longer."""
         inside, inner = conditions(question.filter)
         if inside:
             inside, inner = f"{_INSIDE} {inside}", [state.search, *inner]
-        statement = _BEST.format(parts=" UNION ALL ".join(parts), inside=inside)
-        return session.rows(statement, [*given, *inner, limit])
+        marks, given = marks_in(question.filter), list[object]()
+        for number, term in enumerate(terms):
+            asked = self._words.asked(state.search, [written(term), *marks])
+            given += [number, asked, *inner]
+        holding = self._words.holding(session, state.search)
+        part = f"SELECT %s, {self._words.joined} FROM ({holding}) w {inside}"  # noqa: S608
+        rows = session.rows(" UNION ALL ".join([part] * len(terms)), given) if terms else []
+        return {terms[number]: items.split(",") for number, items in rows if items}
 
     def _others(
         self,
@@ -407,7 +424,7 @@ class StoredSearch:
             key, search = reader.key(identity), states[identity].search
             for item, stored in loaded(session, key, search, _LATEST, given).items():
                 if (identity, item) not in held and stored.keyword == keyword:
-                    yield SearchCandidate(identity, item, partial(_load, stored))
+                    yield SearchCandidate(identity, item, stored.fact)
 
     def _turns(
         self,
@@ -417,13 +434,10 @@ class StoredSearch:
         states: Mapping[Identity, State],
     ) -> TurnCandidates:
         chats = dict[Identity, list[ChangedConversation]]()
-        statistics = dict[Identity, PlaceStatistics]()
-        chosen = self._best(session, states, question)
+        statistics, chosen = self._best(session, states, question)
         for identity, state in states.items():
-            letters, holders, best = chosen[identity]
-            statistics[identity] = PlaceStatistics(state.size, state.length, holders, letters)
             lines = dict[bytes, dict[int, Row]]()
-            for items in parts_of(best):
+            for items in parts_of(chosen[identity]):
                 query, given = sql.among(_READ_TURNS, items)
                 for key, *row in session.rows(query, [state.search, *given]):
                     lines.setdefault(bytes(key), {})[row[0]] = tuple(row)

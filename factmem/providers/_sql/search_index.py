@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import orjson
 import pydantic_core
@@ -72,11 +72,12 @@ class StoredItem(NamedTuple):
         return cls(*about, items, _stored(about, items))
 
     @property
-    def digest(self) -> str:
-        return blake2b(self.stored, digest_size=16).hexdigest()
+    def digest(self) -> bytes:
+        return blake2b(self.stored, digest_size=8).digest()
 
-    def fact(self, concept: Concept[Any, Any] | None = None) -> AnyFact:
-        """Return the fact, in the type of a concept if one is given, or raise `StoredFactError`."""
+    def fact(self, concepts: Mapping[str, Concept[Any, Any]] = {}) -> AnyFact:
+        """Return the fact, in the type of its concept if that is given; see `SearchCandidate`."""
+        concept = concepts.get(self.keyword)
         if concept is None:
             topic = KeywordItems()
             topic.description, topic.fact_type = self.description, self.fact_type
@@ -116,8 +117,7 @@ _LINES = 2000
 """The lines that are read at once."""
 
 _LONG = 4096
-"""A line of more bytes, of many facts, is not read for one of them, whose JSON its item has
-then."""
+"""A line of more bytes, of many facts, is not read for one of them: its items have a copy then."""
 
 _CHATS = 100
 """The conversations whose messages are added in one transaction."""
@@ -206,47 +206,41 @@ class Meaning(Protocol):
 
     def nearest(self, key: bytes, search: int, inside: RecallFilter) -> list[int]:
         """Return the items of a place whose texts are nearest."""
-        ...
 
     def cosines(
         self, key: bytes, search: int, items: Sequence[int]
     ) -> dict[int, tuple[float, float]]:
         """Return the cosines of items that have a vector, as they are and for ranking."""
-        ...
 
     def statistics(self, key: bytes) -> tuple[int, float, float]:
         """Return the number of vectors of a place, and the sums of both cosines."""
-        ...
 
     def is_complete(self, key: bytes, search: int) -> bool:
         """Whether each text of a place has a vector, or was refused."""
-        ...
 
 
 class WordIndex(Protocol):
     """The index of the words of items, as one kind of database has it."""
 
+    joined: str
+    """The aggregate that joins the numbers of items with commas."""
+
     def holding(self, session: Session, search: int) -> str:
-        """Return a query for the items with a term and its weight: parameters `weight`, `asked`."""
-        ...
+        """Return a query for the items with a term: parameter `asked`."""
 
     def asked(self, search: int, terms: Sequence[str]) -> str:
         """Return the parameter of `holding` for items that have all of some terms."""
-        ...
 
     def make(self, session: Session, search: int) -> None:
         """Create what a search needs."""
-        ...
 
     def add(
         self, session: Session, search: int, documents: Sequence[tuple[int, SearchDocument]]
     ) -> None:
         """Add the documents of new items."""
-        ...
 
     def remove(self, session: Session, key: bytes, search: int, items: Sequence[int]) -> None:
         """Remove the words of replaced items, if the database can."""
-        ...
 
     def drop(
         self, session: Session, key: bytes, search: int, removed: Collection[str] | None
@@ -255,17 +249,14 @@ class WordIndex(Protocol):
 
         `removed` is None for an erasure.
         """
-        ...
 
     def patience(self, session: Session) -> AbstractContextManager[None]:
         """Let a session take as long as a large index needs."""
-        ...
 
     def meaning(
         self, session: Session, searches: Mapping[bytes, int], question: SearchQuestion
     ) -> Meaning | None:
         """Compare vectors; None if the question or the database has none."""
-        ...
 
 
 class State(NamedTuple):
@@ -290,7 +281,7 @@ class Plan(NamedTuple):
     is_new: bool
     """Whether it is made again."""
     ends: Mapping[bytes, Row]
-    """`made`, `snapshot` and `last` of the place, or of each conversation."""
+    """See `ends_of`."""
     known: Mapping[bytes, int]
     """The last line of each in the index."""
     ended: frozenset[str] = frozenset()
@@ -302,12 +293,18 @@ class _Piece(NamedTuple):
     start: int
     at: str
     json: bytes
-    is_long: bool
-    """Whether the line is too long to be read for one fact."""
 
 
-_Saved: TypeAlias = tuple[dict[tuple[str, str], _Piece], set[str], dict[str, Ledger] | None]
-"""The new facts of a place by keyword and id, their keywords, and the ledgers of these."""
+class _Saved(NamedTuple):
+    """What new lines of a place change."""
+
+    pieces: Mapping[tuple[str, str], _Piece]
+    """The new facts, by keyword and id."""
+    keywords: set[str]
+    items: Sequence[Row]
+    """The items of these keywords."""
+    ledgers: Mapping[str, Ledger] | None
+    """The ledgers of these keywords; None if that of the place is needed."""
 
 
 class _NewItem(NamedTuple):
@@ -354,15 +351,10 @@ def mark_term(mark: bytes) -> str:
     return f"__{blake2b(mark, digest_size=8).hexdigest()}"
 
 
-def ends_of(session: Session, key: bytes, kind: int) -> list[Row]:
-    """Return key, `made`, `snapshot`, `last` and bytes of a place, or of its conversations."""
-    return session.rows(_LIST_ENDS.format(of="=" if kind == FACTS else "<>"), [key])
-
-
-def _is_same(known: Mapping[bytes, Row], rows: Iterable[Row]) -> bool:
-    """Whether nothing of what is known was removed or edited."""
-    found = {bytes(row[0]): row[1:3] for row in rows}
-    return all(found.get(key) == end[:2] for key, end in known.items())
+def ends_of(session: Session, key: bytes, kind: int) -> dict[bytes, Row]:
+    """Return `made`, `snapshot`, `last` and bytes of a place, or of each of its conversations."""
+    rows = session.rows(_LIST_ENDS.format(of="=" if kind == FACTS else "<>"), [key])
+    return {bytes(row[0]): row[1:] for row in rows}
 
 
 def _state(session: Session, key: bytes, kind: int) -> State | None:
@@ -408,7 +400,9 @@ def _pieces(
 ) -> Iterator[tuple[tuple[str, str], _Piece]]:
     """Yield where the facts of an entry are in its line, by keyword and id."""
     start = 0
-    for fact in () if "actor" in entry else entry.get("facts", ()):
+    if "actor" in entry or len(line) > _LONG:
+        return
+    for fact in entry.get("facts", ()):
         try:
             json = orjson.dumps(fact)
         except TypeError:  # an integer beyond 64 bits
@@ -416,7 +410,7 @@ def _pieces(
         start = line.find(json, start)
         if start < 0:
             return
-        yield (fact["keyword"], fact["id"]), _Piece(number, start, at, json, len(line) > _LONG)
+        yield (fact["keyword"], fact["id"]), _Piece(number, start, at, json)
         start += len(json)
 
 
@@ -432,7 +426,7 @@ def _item_of(
     new = _NewItem(
         document._replace(terms=terms),
         topic=topic_of(stored.keyword),
-        digest=_digest(stored),
+        digest=stored.digest,
         chat=chat,
         message=None if source is None else source.message,
         said_at=fact.timestamp.timestamp(),
@@ -440,12 +434,7 @@ def _item_of(
     )
     if piece is None or StoredItem.of_save(piece.json, piece.at).stored != stored.stored:
         return new._replace(fact=stored.stored)
-    new = new._replace(line=piece.line, start=piece.start, size=len(piece.json))
-    return new._replace(fact=piece.json) if piece.is_long else new
-
-
-def _digest(item: StoredItem) -> bytes:
-    return bytes.fromhex(item.digest[:16])
+    return new._replace(line=piece.line, start=piece.start, size=len(piece.json))
 
 
 def _micros(at: str | None) -> int | None:
@@ -486,8 +475,7 @@ class SearchIndex:
     ) -> Plan | State | None:
         """Return what an index lacks, or its state; None for an empty place."""
         key = reader.key(identity)
-        ends = {bytes(row[0]): row[1:4] for row in ends_of(session, key, kind)}
-        state = _state(session, key, kind)
+        ends, state = ends_of(session, key, kind), _state(session, key, kind)
         if not ends and state is None:
             return None
         now, known, is_new = micros(self._places.clock.now()), dict[bytes, int](), True
@@ -514,10 +502,10 @@ class SearchIndex:
             key = reader.key(plan.identity)
             with session.transaction():
                 session.rows(_HOLD, [key])
-                if not _is_same(plan.ends, ends_of(session, key, kind)):
-                    return None
-                found = _state(session, key, kind)
-                if found != plan.old:
+                ends, found = ends_of(session, key, kind), _state(session, key, kind)
+                if found != plan.old or any(
+                    ends.get(each, ())[:2] != end[:2] for each, end in plan.ends.items()
+                ):
                     return None
                 if found is not None:
                     self._drop(session, key, found.search, ())
@@ -539,7 +527,7 @@ class SearchIndex:
                     return None
                 sources = dict[bytes, int]()
                 for each, last in changes.read.items():
-                    made, snapshot, _ = plan.ends[each]
+                    made, snapshot = plan.ends[each][:2]
                     heads = session.rows(_READ_EXTENT, [each])
                     if not heads or heads[0] != (made, snapshot):
                         return None
@@ -594,40 +582,34 @@ class SearchIndex:
         if not plan.ends:
             return
         (key,) = plan.ends
-        read = partial(self._saved, plan, key)
-        nothing: _Saved = {}, set(), None
-        pieces, keywords, ledgers = places.read_store(read, nothing)
+        read, nothing = partial(self._saved, plan, state, key), _Saved({}, set(), [], None)
+        pieces, keywords, rows, ledgers = places.read_store(read, nothing)
         current, begins = list[StoredItem](), [state.begins_at]
         if ledgers is None:
             view = places.view(identity)
             with view.lock:
-                found, now = view.ledger, places.now(view.ledger)
-                names = found.state().by_keyword if plan.is_new else keywords
-                current = [each for name in names for each in current_facts(found, name, now)]
-                begins.append(_micros(found.next_begin(now)))
+                whole, now = view.ledger, places.now(view.ledger)
+                names = whole.state().by_keyword if plan.is_new else keywords
+                current = [each for name in names for each in current_facts(whole, name, now)]
+                begins.append(_micros(whole.next_begin(now)))
         for name, ledger in (ledgers or {}).items():
             now = places.now(ledger)
             current += current_facts(ledger, name, now)
             begins.append(_micros(ledger.next_begin(now)))
-        known, gone = dict[bytes, int](), dict[int, float]()
-        if not plan.is_new:
-            kept = {_digest(each) for each in current}
-            for item, digest, length in self._of_topics(state, map(topic_of, keywords)):
-                if bytes(digest) in kept:
-                    known[bytes(digest)] = item
-                else:
-                    gone[item] = length
+        found, known = {each.digest: each for each in current}, {bytes(row[1]) for row in rows}
+        gone = {item: length for item, digest, length in rows if bytes(digest) not in found}
         with paused_collection(len(current)):
             new = [
                 _item_of(each, pieces, question.describe(each.fact(), identity[3]))
-                for each in current
-                if _digest(each) not in known
+                for digest, each in found.items()
+                if digest not in known
             ]
         first = min((each for each in begins if each is not None), default=None)
         self._write(plan, state, _Changes(new, {key: plan.ends[key][2]}, gone, first))
 
-    def _saved(self, plan: Plan, key: bytes, session: Session, reader: PlaceReader) -> _Saved:
-        """Return the pieces and keywords of new lines, and the ledgers of these if they are enough."""
+    def _saved(
+        self, plan: Plan, state: State, key: bytes, session: Session, reader: PlaceReader
+    ) -> _Saved:
         pieces, keywords = dict[tuple[str, str], _Piece](), set(plan.ended)
         sealer, last = reader.sealer(key, None), plan.known.get(key, 0)
         while rows := session.rows(_READ_LINES, [key, last, _LINES]):
@@ -635,23 +617,18 @@ class SearchIndex:
                 keywords.update(keywords_of(entry))
                 pieces.update(_pieces(number, stamp_at(at), line, entry))
             last = rows[-1][0]
-        ledgers = dict[str, Ledger]()
-        for name in () if plan.is_new else keywords:
+        if plan.is_new:
+            return _Saved(pieces, keywords, [], None)
+        items, ledgers = list[Row](), dict[str, Ledger]()
+        for part in parts_of([*map(topic_of, keywords)]):
+            query, given = sql.among(_OF_TOPICS, part)
+            items += session.rows(query, [state.search, *given])
+        for name in keywords:
             ledger = reader.searched(session, plan.identity, name)
             if ledger is None:
-                return pieces, keywords, None
+                return _Saved(pieces, keywords, items, None)
             ledgers[name] = ledger
-        return pieces, keywords, None if plan.is_new else ledgers
-
-    def _of_topics(self, state: State, topics: Iterable[int]) -> list[Row]:
-        def read(session: Session, _: PlaceReader) -> list[Row]:
-            found = list[Row]()
-            for part in parts_of([*topics]):
-                query, given = sql.among(_OF_TOPICS, part)
-                found += session.rows(query, [state.search, *given])
-            return found
-
-        return self._places.read_store(read, [])
+        return _Saved(pieces, keywords, items, ledgers)
 
     def _add_turns(self, plan: Plan, state: State, question: SearchQuestion) -> None:
         """Add new messages, those of some conversations at a time."""

@@ -15,10 +15,10 @@ from factmem.providers.results import SearchDocument, SearchQuestion
 class FtsWords:
     """The words of searches in SQLite; see `WordIndex`."""
 
+    joined = "group_concat(w.item)"
+
     def holding(self, session: Session, search: int) -> str:
-        name = f"words_{search}"
-        query = "SELECT rowid AS item, CAST(%s AS REAL) AS weight FROM {0} WHERE {0} MATCH %s"
-        return query.format(name)
+        return f"SELECT rowid AS item FROM words_{search} WHERE words_{search} MATCH %s"  # noqa: S608
 
     def asked(self, search: int, terms: Sequence[str]) -> str:
         return " AND ".join(f'"{term}"' for term in terms)

@@ -424,11 +424,18 @@ class Desk:
                 found.append(row)
         return found
 
-    async def recalled(
-        self, question: str, places: Sequence[Place], *, most: int, store: FactStore | None = None
-    ) -> list[Row]:
-        """Return the values that answer a question, best first, by the recall of the agents."""
-        memory = AgentMemory(store or self.store, embedder=self.embedder)
+    async def search(self, question: str, place: Place | None = None, *, most: int) -> list[Row]:
+        """Return the values that answer a question, best first, by the recall of the agents.
+
+        Without a place it searches those that have most of the question's words, and by meaning all.
+        """
+        if place is not None:
+            places = [place]
+        elif self.embedder is None:
+            places = self.recent.matching(question)
+        else:
+            places = await self.store.list_places()
+        memory = AgentMemory(self.store, embedder=self.embedder)
         found = await memory.view(places=places).recall(question, limit=most)
         return [
             row

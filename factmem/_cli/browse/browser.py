@@ -247,7 +247,7 @@ class Browser(App[None]):
     async def _search(self, question: str) -> None:
         self._set_status("Searching ...")
         try:
-            found = await self.session.search(question)
+            found = await self.session.search(question, most=FOUND)
         except _ERRORS as exc:
             self._report(exc)
             return

@@ -67,10 +67,6 @@ class BrowserSession(Desk):
             return None
         return await self.rows(place)
 
-    async def search(self, question: str) -> list[Row]:
-        """Return the values of the whole store that are relevant to a question, best first."""
-        return await self.recalled(question, await self.places(), most=FOUND)
-
     async def origin(self, row: Row) -> FactOrigin | None:
         """Return the sources of a value and the history of its keyword."""
         return await origin_of(row.fact, [row.place], self.store)

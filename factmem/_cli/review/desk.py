@@ -16,11 +16,9 @@ from factmem.models._values import canonical
 from factmem.models.facts import FactSource
 from factmem.models.places import Place
 from factmem.models.when import stamp
-from factmem.providers.in_memory import InMemoryProvider
 
 _AROUND = 2
 """The messages that are shown before and after the one with the quote."""
-_FOUND = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +86,6 @@ class PageDesk(Desk):
             found += [change for change in made if actor is None or change.actor == actor]
         found.sort(key=lambda change: change.at, reverse=True)
         return found[skip : skip + most]
-
-    async def search(self, question: str, place: Place | None) -> list[Row]:
-        """Return the values that answer a question, best first.
-
-        Without a place it searches those that have most of the question's words.
-        """
-        places: Sequence[Place] = self.recent.matching(question) if place is None else [place]
-        if self.embedder is not None:  # its vectors are in the store
-            return await self.recalled(question, places, most=_FOUND)
-        async with InMemoryProvider() as copied:  # the caches of a recall would stay in memory
-            for each in places:
-                entries = await self.store.entries(each.subject, each.scope)
-                await copied.replay(entries, each.subject, each.scope)
-            return await self.recalled(question, places, most=_FOUND, store=copied)
 
 
 def compared(before: Sequence[Row], after: Sequence[Row]) -> Iterator[tuple[str, str, str, str]]:

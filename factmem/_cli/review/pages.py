@@ -136,6 +136,7 @@ forms."""
 _ON_A_PAGE = 20
 _USERS = 100
 _CHANGES = 20
+_FOUND = 50
 _AT_ONCE = 1
 """The pages that are made at the same time: more would need more memory, and no page came
 sooner."""
@@ -345,7 +346,7 @@ class Pages:
     async def _search(self, request: Request) -> Response:
         place = self._chosen(request)
         asked = request.query_params.get("q", "").strip()
-        found = await self._desk.search(asked, place) if asked else []
+        found = await self._desk.search(asked, place, most=_FOUND) if asked else []
         return self._page(request, "search", q=asked, place=place, found=found)
 
     async def _compare(self, request: Request) -> Response:

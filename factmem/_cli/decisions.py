@@ -1,59 +1,33 @@
 """Commands with which a person decides: inbox, accept, reject, correct, undo; and watch.
 
 What they leave is confirmed. The name comes from --name, FACTMEM_ACTOR, or is that of the command.
-The terminal browser and the page decide on a `Desk`, too.
 """
 
 import json
 import sys
-import time
-from array import array
-from collections.abc import Callable, Sequence
-from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from secrets import token_hex
-from typing import Annotated, Any, NamedTuple, TypeAlias
-from zlib import crc32
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypeAlias
 
-import anyio
 import typer
-from anyio.to_thread import run_sync
 
 from factmem._cli.commands import command
+from factmem._cli.desk import DONE, Desk, review_of
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store
-from factmem._cli.options import GIVEN, Keyword, Limit, Options
+from factmem._cli.options import GIVEN, Keyword, Limit
 from factmem._cli.output import Answer, Table, print_line, print_table
 from factmem._cli.place_names import PlaceOrAll, PlaceWord, find_place, place_name
-from factmem._cli.readings import Reading, Row, author, fact_record, rows_of, value_words
+from factmem._cli.readings import author, fact_record, value_words
 from factmem._cli.reads import change_records, change_table
-from factmem._cli.targets import typed_value
 from factmem._cli.times import parse_time
-from factmem._text.analysis import words
-from factmem.embedding.base import Embedder
-from factmem.errors import FactmemError
-from factmem.ledger.resolution import PlacedFact
-from factmem.memory.agent_memory import AgentMemory
-from factmem.memory.review import KINDS, InboxItem, ItemKind, MemoryReview
-from factmem.models.facts import FactState
-from factmem.models.places import Identity, Place
-from factmem.models.when import moment
-from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.store import FactStore
+from factmem.memory.review import InboxItem
 
 _SIGNS = {"contradiction": "≠", "proposed": "?", "doubtful": "!", "new": "+"}
 
 OneValue: TypeAlias = Annotated[
     str | None, typer.Option("--value", help="Which value, if the keyword has several.")
 ]
-
-
-def _review_of(store: Store, *places: Place) -> MemoryReview:
-    """Return the review of some places of a store, or of all."""
-    memory = AgentMemory(store)
-    return (memory.view(places=places) if places else memory).review
 
 
 @command(reveals=True)
@@ -67,7 +41,7 @@ async def inbox(
 ) -> Answer:
     """Show what waits for a person: contradictions, proposals, doubtful and new values."""
     where = [] if place is None else [await find_place(store, place)]
-    found = await _review_of(store, *where).inbox(since=parse_time(since), limit=limit)
+    found = await review_of(store, *where).inbox(since=parse_time(since), limit=limit)
     if not found:
         raise CommandError("Nothing waits for a decision", ExitCode.NOTHING)
     rows = (
@@ -121,9 +95,6 @@ async def correct(
     return await _decided(store, "correct", place, keyword, value, right)
 
 
-DONE = {"accept": "Accepted", "correct": "Corrected", "reject": "Rejected", "restore": "Restored"}
-
-
 async def _decided(
     store: Store, what: str, word: str, keyword: str, value: str | None, text: str = ""
 ) -> Answer:
@@ -160,7 +131,7 @@ async def undo(
     ],
 ) -> Answer:
     """Undo any change, however old, unless a later change depends on it."""
-    review, wanted = _review_of(store), change
+    review, wanted = review_of(store), change
     if len(change) != 16:
         found = {each.id for each in await review.changes() if each.id.endswith(change)}
         if len(found) != 1:
@@ -206,290 +177,3 @@ async def watch(
             count += 1
             if count == limit:
                 return
-
-
-_IDLE, _IDLE_UNKNOWN = 2.0, 30.0
-"""The least seconds between two looks at a store, and at one that has to be read to notice changes.
-A look that takes longer is rarer."""
-_SHARE = 10
-_MOST_NEW = 20
-"""The new values that are kept of a place, its newest; the next follow when these are decided."""
-_MOST_SEARCHED = 5
-"""The places that a search of the whole store reads."""
-
-
-class Waiting(NamedTuple):
-    """A value that waits for a person."""
-
-    kind: ItemKind
-    at: datetime | None
-    place: Place
-    fact_id: str
-    position: int
-
-
-@dataclass(slots=True)
-class _Known:
-    mark: tuple[int, str]
-    place: Place
-    waiting: list[Waiting]
-    more: int
-    """The number of further new values."""
-    actors: frozenset[str]
-    terms: "array[int]"
-    """Hashes of the words of its values."""
-
-
-class Recent:
-    """What waits for review in a store, and which places changed last.
-
-    The store is read once, place by place, and then only what changed. Of each place a few numbers
-    are kept, and for each waiting value its id: no values. Values that models learnt are new for `days`. `stamp` returns a number that changes with the
-    store, or None if that is unknown.
-    """
-
-    def __init__(
-        self, store: FactStore, *, days: int, stamp: Callable[[], int | None] = lambda: None
-    ) -> None:
-        self._store, self._span, self._stamp = store, timedelta(days=days), stamp
-        self._known: dict[Identity, _Known] = {}
-        self._sorted: list[Waiting] | None = None
-        self.version = 0
-        """A number that changes with what waits."""
-        self.is_complete = False
-        """Whether the whole store was read."""
-        self.unreadable = 0
-        """The number of places that could not be read."""
-
-    async def follow(self) -> None:
-        """Read the store, and again what changed, until cancelled."""
-        read: int | None = None
-        while True:
-            was_complete, began, now = self.is_complete, time.monotonic(), self._stamp()
-            if now is None or now != read:
-                with suppress(FactmemError, OSError):  # pages report the errors of their own reads
-                    await self.refresh()
-                    read = now
-            took = time.monotonic() - began
-            idle = _IDLE if now is not None else _IDLE_UNKNOWN
-            await anyio.sleep(max(idle, _SHARE * took if was_complete else 0))
-
-    async def refresh(self) -> None:
-        """Read the places that changed."""
-        places, failed = await self._store.list_places(), 0
-        for place in places:
-            try:
-                await self.reread(place)
-            except FactmemError:  # one damaged place hides no other; its own page reports the error
-                failed += 1
-                self._drop(place.identity)
-        self.unreadable = failed
-        gone = self._known.keys() - {place.identity for place in places}
-        for identity in gone:
-            self._drop(identity)
-        self.is_complete = True
-
-    async def reread(self, place: Place) -> None:
-        """Read a place if it changed."""
-        entries = await self._store.entries(place.subject, place.scope)
-        if not entries:  # erased
-            self._drop(place.identity)
-            return
-        mark = (len(entries), entries[-1]["at"])
-        known = self._known.get(place.identity)
-        if known is None or known.mark != mark:
-            reading, since = Reading(place, entries), datetime.now(UTC) - self._span
-            self._known[place.identity] = await run_sync(_known, reading, mark, since)
-            self._note()
-
-    def waiting(self, place: Place | None = None, kind: str | None = None) -> Sequence[Waiting]:
-        """Return the values that wait: contradictions, proposals, doubtful and new ones."""
-        if self._sorted is None:
-            found = [each for known in self._known.values() for each in known.waiting]
-            found.sort(key=_at, reverse=True)
-            self._sorted = sorted(found, key=lambda each: KINDS.index(each.kind))
-        since = datetime.now(UTC) - self._span
-        return [
-            each
-            for each in self._sorted
-            if kind in (None, each.kind)
-            and (place is None or each.place.identity == place.identity)
-            and (each.kind != "new" or each.at is None or each.at >= since)
-        ]
-
-    def count(self, place: Place | None = None) -> int:
-        """Return how many values wait."""
-        known = [*self._known.values()] if place is None else [self._known.get(place.identity)]
-        more = sum(each.more for each in known if each is not None)
-        return len(self.waiting(place)) + more
-
-    def _drop(self, identity: Identity) -> None:
-        if self._known.pop(identity, None) is not None:
-            self._note()
-
-    def _note(self) -> None:
-        self._sorted = None
-        self.version += 1
-
-    def changed_last(self, actor: str | None = None) -> list[tuple[str, Place]]:
-        """Return the places, or those that an actor changed, with the time of their last change.
-
-        The place that changed last is the first.
-        """
-        known = [each for each in self._known.values() if actor is None or actor in each.actors]
-        found = [(each.mark[1], each.place) for each in known]
-        return sorted(found, key=lambda each: each[0], reverse=True)
-
-    def places(self, containing: str = "") -> list[tuple[Place, datetime]]:
-        """Return the places whose name contains a string, by name, with their last change."""
-        wanted = containing.casefold()
-        named = [(place_name(known.place).casefold(), known) for known in self._known.values()]
-        found = sorted((each for each in named if wanted in each[0]), key=lambda each: each[0])
-        return [(known.place, moment(known.mark[1])) for _, known in found]
-
-    def matching(self, question: str) -> list[Place]:
-        """Return the places with most of a question's words, rare words counting more.
-
-        Few are all.
-        """
-        if len(self._known) <= _MOST_SEARCHED:
-            return [known.place for known in self._known.values()]
-        asked = {crc32(term.encode()) for word in words(question) for term in word}
-        held = {known.place: asked.intersection(known.terms) for known in self._known.values()}
-        counts = {term: sum(term in terms for terms in held.values()) for term in asked}
-        scored = [(sum(1 / counts[t] for t in terms), place) for place, terms in held.items()]
-        best = sorted((each for each in scored if each[0]), key=lambda each: -each[0])
-        return [place for _, place in best[:_MOST_SEARCHED]]
-
-
-def _known(reading: Reading, mark: tuple[int, str], since: datetime) -> _Known:
-    rows = reading.rows
-    waiting = [
-        Waiting(row.item.kind, row.item.at, row.place, row.fact.id, row.position)
-        for row in reading.waiting(since)
-        if row.item is not None
-    ]
-    new = [each for each in waiting if each.kind == "new"]
-    new.sort(key=_at, reverse=True)
-    waiting = [each for each in waiting if each.kind != "new"] + new[:_MOST_NEW]
-    more = len(new[_MOST_NEW:])
-    text = "\n".join(f"{row.fact.concept.keyword} {value_words([row.value])}" for row in rows)
-    terms = {crc32(term.encode()) for word in words(text) for term in word}
-    actors = frozenset(entry["actor"] for entry in reading.entries if "actor" in entry)
-    return _Known(mark, reading.place, waiting, more, actors, array("I", terms))
-
-
-def _at(each: Waiting) -> float:
-    return each.at.timestamp() if each.at else 0.0
-
-
-class Desk:
-    """A store that is open for review."""
-
-    def __init__(
-        self, store: Store, options: Options, *, embedder: Embedder | None = None, days: int = 7
-    ) -> None:
-        self.store = store
-        self.embedder = embedder
-        self._options = options
-        self.recent = Recent(store, days=days, stamp=self.stamp)
-
-    def stamp(self) -> int | None:
-        """Return a number that changes with the store, also by other processes; None if unknown."""
-        if not isinstance(self.store, LocalFileMemoryProvider):
-            return None
-        folder = Path(self._options.location)
-        found = (folder / name for name in ("facts.db", "facts.db-wal"))
-        return sum(path.stat().st_mtime_ns for path in found if path.exists())
-
-    async def reading(self, place: Place) -> Reading:
-        """Read a place."""
-        entries = await self.store.entries(place.subject, place.scope)
-        if not entries:
-            raise CommandError("There is no such user, or all facts were erased", ExitCode.NOTHING)
-        return Reading(place, entries)
-
-    async def inbox(
-        self, place: Place | None = None, kind: str | None = None, *, skip: int = 0, most: int
-    ) -> list[Row]:
-        """Return values that wait for a person, the most urgent first; see `Recent.waiting`."""
-        readings: dict[Place, Reading] = {}
-        found: list[Row] = []
-        for each in self.recent.waiting(place, kind)[skip : skip + most]:
-            if each.place not in readings:
-                entries = await self.store.entries(each.place.subject, each.place.scope)
-                readings[each.place] = Reading(each.place, entries)
-            row = readings[each.place].row(each.fact_id, each.position)
-            if row is not None and row.item is not None:
-                found.append(row)
-        return found
-
-    async def search(self, question: str, place: Place | None = None, *, most: int) -> list[Row]:
-        """Return the values that answer a question, best first, by the recall of the agents.
-
-        Without a place it searches those that have most of the question's words, and by meaning all.
-        """
-        if place is not None:
-            places = [place]
-        elif self.embedder is None:
-            places = self.recent.matching(question)
-        else:
-            places = await self.store.list_places()
-        memory = AgentMemory(self.store, embedder=self.embedder)
-        found = await memory.view(places=places).recall(question, limit=most)
-        return [
-            row
-            for match in found
-            for row in rows_of(match.place, [match.fact], relevance=match.relevance)
-        ]
-
-    async def decide(self, what: str, row: Row, text: str = "") -> str:
-        """Accept, correct, reject or restore a value, and return the id of the change.
-
-        The caller names the actor by `acting`. `text` is the right value, as it was typed.
-        """
-        place, ends = row.place, row.item is not None and row.item.is_ending
-        review = _review_of(self.store, place)
-        if what == ("reject" if ends else "accept"):  # to reject an end keeps the value
-            made = await review.accept(await self._current(row))
-        elif what == "correct":
-            value = typed_value(self._options, row, text)
-            made = await review.correct(await self._current(row), value)
-        elif what in {"accept", "reject"}:
-            for other in await self._equals(row):
-                await review.reject(PlacedFact(place, other.alone))
-            made = await review.reject(await self._current(row))
-        elif what != "restore":
-            raise ValueError(f"{what!r} is no decision: accept, correct, reject or restore")
-        else:
-            fact: Any = replace(row.alone, id=token_hex(16), state=FactState.CONFIRMED)
-            await self.store.save(fact, place.subject, place.scope)
-            made = (await self.reading(place)).changes[-1].id
-        await self.recent.reread(place)
-        return made
-
-    async def undo(self, place: Place, change: str) -> str:
-        """Undo a change of a place, and return the id of the change that does so.
-
-        Raises:
-            ValueError: A later change rests on it, or the place has no such change.
-        """
-        made = await _review_of(self.store, place).undo(change)
-        await self.recent.reread(place)
-        return made
-
-    async def _equals(self, row: Row) -> list[Row]:
-        """Return other proposals of the value, in letters of another case; the inbox shows one."""
-        if not row.is_proposed:
-            return []
-        waits = (await self.reading(row.place)).waiting(datetime.now(UTC))
-        return [
-            each for each in waits if each.fact.id != row.fact.id and each.subject == row.subject
-        ]
-
-    async def _current(self, row: Row) -> PlacedFact:
-        """Return a value as it is now."""
-        now = (await self.reading(row.place)).row(row.fact.id, row.position)
-        if now is None or now.fact.values != row.fact.values:
-            raise CommandError("The value was changed or forgotten in the meantime")
-        return PlacedFact(row.place, row.alone)

@@ -48,14 +48,6 @@ async def erased_until(store: FactStore, place: Place, erased: Mapping[Identity,
     return max("" if known is None else stamp(known), erased.get(place.identity, ""))
 
 
-async def not_erased(
-    store: FactStore, place: Place, entries: list[Entry], erased: Mapping[Identity, str]
-) -> list[Entry]:
-    """Return the entries that were recorded after the last erasure of their place."""
-    until = await erased_until(store, place, erased)
-    return [entry for entry in entries if entry["at"] > until]
-
-
 def times_of(erased: Iterable[ErasureReceipt]) -> dict[Identity, str]:
     """Return the time of the last erasure of each place, as a stamp."""
     found: dict[Identity, str] = {}
@@ -88,7 +80,8 @@ async def import_rows(
         read += len(facts)
         known = await into.entries(place.subject, place.scope)
         unknown = _unknown(known, facts)
-        kept = await not_erased(into, place, unknown, erased)
+        until = await erased_until(into, place, erased)
+        kept = [entry for entry in unknown if entry["at"] > until]
         new += await into.replay(kept, place.subject, place.scope)
         skipped += len(unknown) - len(kept)
         if progress is not None:

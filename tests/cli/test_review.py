@@ -32,9 +32,9 @@ from factmem import (
     acting,
 )
 from factmem._cli.application import app as command
+from factmem._cli.desk import Desk
 from factmem._cli.options import Options
 from factmem._cli.port_guard import Role, Tokens, Visitor
-from factmem._cli.review.desk import PageDesk
 from factmem._cli.review.pages import HEADERS, Door, Pages, guarded_page
 from factmem.models import FactState
 
@@ -54,7 +54,7 @@ class Site:
     """The page over a store, and its visitors."""
 
     store: LocalFileMemoryProvider
-    desk: PageDesk
+    desk: Desk
     app: Any
 
     @asynccontextmanager
@@ -88,7 +88,7 @@ class Site:
 @asynccontextmanager
 async def _site(folder: Path) -> AsyncGenerator[Site]:
     async with LocalFileMemoryProvider(folder) as store:
-        desk = PageDesk(store, Options(str(folder)))
+        desk = Desk(store, Options(str(folder)))
         yield Site(store, desk, guarded_page(desk, DOOR))
 
 
@@ -631,7 +631,7 @@ async def test_a_proxy_with_tls(tmp_path: Path) -> None:
     """Its address is a host and an origin, and the cookie is only for it."""
     async with LocalFileMemoryProvider(tmp_path) as store:
         door = Door(8765, "https://review.example.com", DOOR.secret)
-        app = guarded_page(PageDesk(store, Options(str(tmp_path))), door)
+        app = guarded_page(Desk(store, Options(str(tmp_path))), door)
         link = door.link(door.visitor("jane", Role.READER, 1))
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url=door.address) as client:

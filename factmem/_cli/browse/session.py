@@ -5,7 +5,7 @@ from getpass import getuser
 
 from anyio.to_thread import run_sync
 
-from factmem._cli.decisions import DONE, Desk
+from factmem._cli.desk import DONE, Desk
 from factmem._cli.exits import CommandError
 from factmem._cli.opening import Store
 from factmem._cli.options import Options

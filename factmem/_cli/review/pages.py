@@ -8,12 +8,14 @@ Door: the address of the page, and the links that let people in.
 
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from hashlib import sha256
 from hmac import compare_digest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
@@ -26,6 +28,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from factmem._cli.desk import Desk
 from factmem._cli.exits import CommandError, ExitCode, message_of
 from factmem._cli.opening import Store
 from factmem._cli.options import Options
@@ -33,13 +36,13 @@ from factmem._cli.output import counted
 from factmem._cli.place_names import parse_place, place_name
 from factmem._cli.port_guard import PortGuard, Role, Tokens, Visitor, serve_http
 from factmem._cli.readings import Row, value_words
-from factmem._cli.review.desk import PageDesk, compared, digest
 from factmem._cli.targets import editable
 from factmem._cli.times import ago, parse_time, time_words
 from factmem.embedding.base import Embedder
 from factmem.errors import FactmemError
 from factmem.ledger.history import FactChange
 from factmem.models._display import shown
+from factmem.models._values import canonical
 from factmem.models.actors import acting
 from factmem.models.places import Place
 
@@ -99,6 +102,29 @@ def _words(params: Mapping[str, object]) -> str:
     return urlencode({name: value for name, value in params.items() if value})
 
 
+def digest(value: Any) -> str:
+    """Return a short digest of a value, by which a form notices that another one replaced it."""
+    return sha256(repr(canonical(value)).encode()).hexdigest()[:16]
+
+
+def compared(before: Sequence[Row], after: Sequence[Row]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield for each difference the keyword, the sign, the old and the new value."""
+    then, now = _by_keyword(before), _by_keyword(after)
+    for keyword in sorted(then.keys() | now.keys()):
+        gone = [each for each in then.get(keyword, ()) if each not in now.get(keyword, ())]
+        new = [each for each in now.get(keyword, ()) if each not in then.get(keyword, ())]
+        for old, fresh in zip_longest(gone, new, fillvalue=""):
+            sign = "changed" if old and fresh else "added" if fresh else "removed"
+            yield keyword, sign, old, fresh
+
+
+def _by_keyword(rows: Sequence[Row]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(row.fact.concept.keyword, []).append(value_words([row.value]))
+    return found
+
+
 _MOST_BODY = 65_536
 
 Form: TypeAlias = Mapping[str, str]
@@ -148,7 +174,7 @@ _Page: TypeAlias = Callable[[Request], Awaitable[Response]]
 class Pages:
     """The application of `factmem review`, without the guard of its port."""
 
-    def __init__(self, desk: PageDesk, tokens: Tokens, *, cookie: str, address: str) -> None:
+    def __init__(self, desk: Desk, tokens: Tokens, *, cookie: str, address: str) -> None:
         self._desk, self._tokens = desk, tokens
         self._cookie, self._address = cookie, address
         self._turns = anyio.Semaphore(_AT_ONCE)
@@ -520,7 +546,7 @@ class Door:
         return f"{self.address}/enter?token={Tokens(self.secret, self.address).issued(visitor)}"
 
 
-def guarded_page(desk: PageDesk, door: Door) -> PortGuard:
+def guarded_page(desk: Desk, door: Door) -> PortGuard:
     """Return the page with the guard of its port."""
     tokens, cookie = Tokens(door.secret, door.address), f"factmem-review-{door.port}"
     pages = Pages(desk, tokens, cookie=cookie, address=door.address)
@@ -538,5 +564,5 @@ async def serve(
     store: Store, options: Options, door: Door, *, embedder: Embedder | None, days: int
 ) -> None:
     """Serve the page until the process is interrupted."""
-    app = guarded_page(PageDesk(store, options, embedder=embedder, days=days), door)
+    app = guarded_page(Desk(store, options, embedder=embedder, days=days), door)
     await serve_http(app, door.port)

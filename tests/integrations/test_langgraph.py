@@ -1,7 +1,6 @@
 """The LangGraph store, compared with LangGraph's own, in graphs and across processes."""
 
 import random
-import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -340,6 +339,7 @@ INVALID: list[Op] = [
     ListNamespacesOp((MatchCondition("suffix", ("foo", "")),)),
     SearchOp(("foo",), limit=-1),
     SearchOp(("foo",), offset=-1),
+    SearchOp(("foo",), {"n": [{"$regex": "x"}]}),
     ListNamespacesOp(limit=-1),
     PutOp(("foo",), "k" * 300, {"n": 1}),
     PutOp(("foo",), "k", {"at": datetime(2026, 1, 1, tzinfo=UTC)}),
@@ -362,19 +362,9 @@ async def test_a_batch_is_checked_whole_before_its_first_write(number: int) -> N
     assert await store.aget(("kept",), "k") is not None
 
 
-async def test_a_batch_saves_all_puts_or_none() -> None:
-    store = store_of()
-    bad = PutOp(("a",), "bad", {"at": datetime.now(UTC)})
-
-    with pytest.raises(ValueError, match=r"JSON|valid"):
-        await store.abatch([PutOp(("a",), "good", {"n": 1}), bad])
-    results = await store.abatch(
-        [PutOp(("a",), "k", {"n": 1}), GetOp(("a",), "k"), SearchOp(("a",))]
-    )
-    assert results == [None, None, []]  # reads see the state before the batch
-    with pytest.raises(ValueError, match="Unknown operator"):
-        await store.abatch([PutOp(("b",), "k", {}), SearchOp(("c",), {"n": [{"$regex": "x"}]})])
-    assert await store.asearch(("b",)) == []
+async def test_reads_of_a_batch_see_the_state_before_it() -> None:
+    given = [PutOp(("a",), "k", {"n": 1}), GetOp(("a",), "k"), SearchOp(("a",))]
+    assert await store_of().abatch(given) == [None, None, []]
 
 
 async def test_an_encrypted_folder_is_found_again_and_a_namespace_can_be_erased(
@@ -469,14 +459,6 @@ def test_wrong_arguments_raise() -> None:
         FactmemStore(InMemoryProvider())  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="FactStore"):
         FactmemStore(AgentMemory(BareProvider()))
-
-
-def test_a_search_of_a_thousand_items_is_quick() -> None:
-    store = store_of()
-    store.batch([PutOp(("n",), str(number), {"n": number}) for number in range(1000)])
-    begun = time.perf_counter()
-    assert len(store.search(("n",), filter={"n": {"$gte": 990}}, limit=50)) == 10
-    assert time.perf_counter() - begun < 30
 
 
 async def test_an_item_that_is_not_indexed_is_found_last() -> None:

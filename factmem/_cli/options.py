@@ -47,6 +47,11 @@ class Options:
         return DATABASE_URL.match(self.location) is not None
 
     @property
+    def title(self) -> str:
+        """The path of the store; of a database, whose URL may be long, its kind."""
+        return "PostgreSQL" if self.is_database else self.location
+
+    @property
     def location(self) -> str:
         """The path or URL of the store."""
         if not self.store:

@@ -228,10 +228,8 @@ def overview() -> Answer:
 async def _contents(store: Store) -> Answer:
     options, places = GIVEN.get(), await store.places()
     values, size = sum(each.count for each in places), sum(each.bytes for each in places)
-    title = options.location if not options.is_database else "PostgreSQL"
-    title += (
-        f": {counted(len(places), 'place')}, {counted(values, 'value')}, {counted(size, 'byte')}"
-    )
+    counts = counted(len(places), "place"), counted(values, "value"), counted(size, "byte")
+    title = f"{options.title}: {', '.join(counts)}"
     newest = sorted(places, key=lambda each: str(each.newest), reverse=True)[:_LISTED]
     rows = ((place_name(each.place), each.count, each.newest) for each in newest)
     parts: list[str | Table] = [title, Table(("place", "values", "newest"), rows)]

@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cache
 from hashlib import sha256
 from itertools import islice
 from typing import IO, Annotated, Any, TypeAlias
@@ -141,7 +142,7 @@ class RowReader:
         self._now = datetime.now(UTC)
         self._held: dict[Place, dict[str, list[AnyFact]]] = {}
         self._targets: dict[tuple[Any, ...], Target] = {}
-        self._places: dict[str, Place] = {}
+        self._parsed = cache(parse_place)
         self._kinds: dict[str, Kind] = {}
         """The kinds of new keywords, each that of its first row."""
         self._elsewhere: dict[str, list[AnyFact]] | None = None
@@ -188,10 +189,7 @@ class RowReader:
             if self._place is None:
                 raise CommandError("the row has no place: add a column 'place', or pass --place")
             return self._place
-        name = _word(columns, "place")
-        if name not in self._places:
-            self._places[name] = parse_place(name)
-        return self._places[name]
+        return self._parsed(_word(columns, "place"))
 
     async def _target(self, row: Row, place: Place) -> Target:
         """Return the concept of a row and its kinds; cached, as a file has many rows of each."""

@@ -44,7 +44,7 @@ class BrowserSession(Desk):
         self._undo: list[tuple[Place, str]] = []
         self._followed: tuple[Place, str | None] | None = None
         """The place that is shown, and its version."""
-        self.title = options.location if not options.is_database else "PostgreSQL"
+        self.title = options.title
 
     async def places(self) -> list[Place]:
         """Return all places, sorted."""

@@ -43,8 +43,6 @@ A look that takes longer is rarer."""
 _SHARE = 10
 _MOST_NEW = 20
 """The new values that are kept of a place, its newest; the next follow when these are decided."""
-_MOST_SEARCHED = 5
-"""The places that a search of the whole store reads."""
 
 
 class Waiting(NamedTuple):
@@ -182,19 +180,19 @@ class Recent:
         found = sorted((each for each in named if wanted in each[0]), key=lambda each: each[0])
         return [(known.place, moment(known.mark[1])) for _, known in found]
 
-    def matching(self, question: str) -> list[Place]:
-        """Return the places with most of a question's words, rare words counting more.
+    def matching(self, question: str, *, most: int) -> list[Place]:
+        """Return the places with most of a question's words. Rare words weigh more.
 
-        Few are all.
+        A store with at most so many places returns all.
         """
-        if len(self._known) <= _MOST_SEARCHED:
+        if len(self._known) <= most:
             return [known.place for known in self._known.values()]
         asked = {crc32(term.encode()) for word in words(question) for term in word}
         held = {known.place: asked.intersection(known.terms) for known in self._known.values()}
         counts = {term: sum(term in terms for terms in held.values()) for term in asked}
         scored = [(sum(1 / counts[t] for t in terms), place) for place, terms in held.items()]
         best = sorted((each for each in scored if each[0]), key=lambda each: -each[0])
-        return [place for _, place in best[:_MOST_SEARCHED]]
+        return [place for _, place in best[:most]]
 
 
 def _known(reading: Reading, mark: tuple[int, str], since: datetime) -> _Known:
@@ -281,7 +279,7 @@ class Desk:
         if place is not None:
             places = [place]
         elif self.embedder is None:
-            places = self.recent.matching(question)
+            places = self.recent.matching(question, most=most)
         else:
             places = await self.store.list_places()
         memory = AgentMemory(self.store, embedder=self.embedder)

@@ -597,7 +597,7 @@ async def test_search_and_lists(site: Site) -> None:
 
 async def test_a_search_among_many_users(empty: Site) -> None:
     """Of many users those are searched who have the rare words of the question."""
-    for number in range(20):
+    for number in range(60):
         said = "has a parrot in Lima" if number == 13 else f"has a dog and lives at number {number}"
         await empty.store.save(MultipleFacts(PETS, [said]), USER.of(f"user-{number}"), APP)
     await empty.desk.recent.refresh()

@@ -150,7 +150,7 @@ class Host(AdapterHost):
         return self.server.sent(marked)
 
     async def stored(self) -> str:
-        return str([*self.saver.list(None), dict(self.saver.blobs)])
+        return str([*self.saver.list(None), *self.saver.blobs.values()])
 
 
 class TestContract(KilledWorkers, AdapterContract):

@@ -363,7 +363,7 @@ async def test_a_batch_is_checked_whole_before_its_first_write(number: int) -> N
 
 
 async def test_reads_of_a_batch_see_the_state_before_it() -> None:
-    given = [PutOp(("a",), "k", {"n": 1}), GetOp(("a",), "k"), SearchOp(("a",))]
+    given: list[Op] = [PutOp(("a",), "k", {"n": 1}), GetOp(("a",), "k"), SearchOp(("a",))]
     assert await store_of().abatch(given) == [None, None, []]
 
 

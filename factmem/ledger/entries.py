@@ -307,10 +307,12 @@ def exported(entries: Sequence[Entry]) -> list[Entry]:
 
 def keywords_of(entry: Mapping[str, Any]) -> list[str]:
     """Return the keywords that an entry names."""
-    named = [fact["keyword"] for fact in entry.get("facts", ())]
-    named += [name[0] for name in entry.get("forget", ())]
-    named += [each["keyword"] for each in entry.get("retract", ())]
-    return list(dict.fromkeys(named))
+    named = dict.fromkeys([fact["keyword"] for fact in entry.get("facts", ())])
+    for name, *_ in entry.get("forget", ()):
+        named[name] = None
+    for each in entry.get("retract", ()):
+        named[each["keyword"]] = None
+    return list(named)
 
 
 def part_about(

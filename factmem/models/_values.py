@@ -205,9 +205,8 @@ class ValueCodec:
         `ValueError` without such JSON: NaN, infinity, secrets, lone surrogates, excluded fields,
         nesting beyond 200.
         """
-        if self.is_plain_text:
-            text_value: str = self.check(value, keyword)
-            return text_value
+        if self.is_plain_text and type(value) is str:  # it was checked, and cannot change
+            return value
         try:
             text = self._adapter.dump_json(value, by_alias=False, round_trip=True, warnings="error")
             plain: JsonValue = pydantic_core.from_json(text, allow_inf_nan=False)

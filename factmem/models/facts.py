@@ -17,8 +17,9 @@ from datetime import datetime
 from enum import StrEnum
 from hashlib import blake2b
 from numbers import Real
+from random import Random
 from time import time_ns
-from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeAlias, cast, final, overload
 
 import orjson
 from pydantic.errors import PydanticUserError
@@ -272,26 +273,26 @@ class Concept(Generic[T_co, F_co]):
         read: Callable[[Any], Any] | None = None,
         review: bool = False,
     ) -> None:
-        put = object.__setattr__
-        put(self, "keyword", checked_name(keyword, "keyword"))
-        put(self, "description", checked_text(description, "description"))
-        put(self, "fact_type", expect_member(fact_type, FactType, "fact_type", _BY_NAME))
+        keyword = checked_name(keyword, "keyword")
+        if type(description) is not str or not description.isascii():  # a call costs as much
+            description = checked_text(description, "description")
+        if type(fact_type) is not FactType:
+            fact_type = expect_member(fact_type, FactType, "fact_type", _BY_NAME)
         if value_type is not str and isinstance(value_type, _VALUES):
             raise InputTypeError(
-                f"The value_type of {self.keyword!r} must be a type, not a value of "
+                f"The value_type of {keyword!r} must be a type, not a value of "
                 f"{type(value_type).__name__}: value_type=int or value_type=list[int]"
             )
-        put(self, "value_type", value_type)
-        put(self, "detect", bool(detect))
         example = "was=['old-keyword']"
         former = expect_all(was, str, "was", example) if was else ()
-        put(self, "was", tuple(checked_name(each, "keyword in was") for each in former))
-        if self.keyword in self.was:
+        named = tuple(checked_name(each, "keyword in was") for each in former) if former else ()
+        if keyword in named:
             raise InputValueError(f"was must not contain the keyword {keyword!r}: {example}")
         if read is not None and not callable(read):
             raise InputTypeError(f"read must be a function, not {kind_of(read)}: read=int")
-        put(self, "read", read)
-        put(self, "review", bool(review))
+        made: Any = self
+        object.__setattr__(made, "__class__", _StoredConcept)
+        made.__init__(keyword, description, fact_type, value_type, detect, named, read, review)
 
     @property
     def keywords(self) -> tuple[str, ...]:
@@ -468,6 +469,11 @@ class FactSource:
 
 
 _latest_id = 0
+_random = Random()  # noqa: S311 - an id is no secret
+"""Seeded by the system, and in a forked child again. `os.urandom` takes four times as long."""
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_random.seed)
 
 
 def new_id() -> str:
@@ -480,7 +486,7 @@ def new_id() -> str:
     now = time_ns() // 1000
     _latest_id = now = now if now > _latest_id else _latest_id + 1
     # As one number: to join two strings takes a fifth more.
-    return (now << 76 | int.from_bytes(os.urandom(9), "big")).to_bytes(16, "big").hex()
+    return (now << 76 | _random.getrandbits(72)).to_bytes(16, "big").hex()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -592,7 +598,8 @@ def _misfit(concept: Concept[Any, Any], fact: str, other: str) -> InputValueErro
     return InputValueError(f"The concept {concept.keyword!r} has {many}: use {other}")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@final
+@dataclass(frozen=True, slots=True, repr=False, init=False)
 class SingleFact(AnyFact, Generic[T]):
     """A fact with one value, of a concept with one value: `SingleFact(AGE, 36, importance=0.8)`.
 
@@ -611,10 +618,22 @@ class SingleFact(AnyFact, Generic[T]):
             self, concept: "Concept[T, SingleFact[T]]", value: T, **fields: Unpack["_Fields"]
         ) -> None: ...
 
-    def __post_init__(self) -> None:
-        if getattr(self.concept, "fact_type", None) is not FactType.SINGLE:
-            raise _misfit(self.concept, "SingleFact", "MultipleFacts")
-        value = self.concept.codec.check(self.value, self.concept.keyword)
+    else:  # that of a dataclass sets each field by `object.__setattr__`
+
+        def __init__(self, concept: object, value: object, **fields: Any) -> None:
+            if "timestamp" not in fields:
+                fields["timestamp"] = system_clock()
+            if "id" not in fields:
+                fields["id"] = new_id()
+            object.__setattr__(self, "__class__", _StoredSingle)
+            self.__init__(concept, value, **fields)
+            self._check()
+
+    def _check(self) -> None:
+        concept = self.concept
+        if getattr(concept, "fact_type", None) is not FactType.SINGLE:
+            raise _misfit(concept, "SingleFact", "MultipleFacts")
+        value = concept.codec.check(self.value, concept.keyword)
         if value is not self.value:
             object.__setattr__(self, "value", value)
         self._check_fields()
@@ -713,17 +732,25 @@ def concepts_by_keyword(
 class _StoredConcept(Generic[V, T]):
     __slots__ = Concept.__slots__
 
-    def __init__(
-        self: Any, keyword: str, description: str, fact_type: FactType, value_type: object
+    def __init__(  # noqa: PLR0917 - as below
+        self: Any,
+        keyword: str,
+        description: str,
+        fact_type: FactType,
+        value_type: object,
+        detect: object = True,
+        was: tuple[str, ...] = (),
+        read: Callable[[Any], Any] | None = None,
+        review: object = False,
     ) -> None:
         self.keyword = keyword
         self.description = description
         self.fact_type = fact_type
         self.value_type = value_type
-        self.detect = True
-        self.was = ()
-        self.read = None
-        self.review = False
+        self.detect = bool(detect)
+        self.was = was
+        self.read = read
+        self.review = bool(review)
         self.__class__ = Concept
 
 
@@ -738,13 +765,13 @@ class _StoredSingle(AnyFact):
         self: Any,
         concept: Concept[Any, Any],
         value: object,
-        fact_id: str,
+        id: str,  # noqa: A002 - the name of the field
         timestamp: datetime,
-        confirmed_at: datetime,
-        importance: float,
-        expires_at: datetime | None,
-        source: FactSource | None,
-        metadata: Metadata,
+        confirmed_at: datetime | None = None,
+        importance: float = 0.5,
+        expires_at: datetime | None = None,
+        source: FactSource | None = None,
+        metadata: Mapping[str, JsonValue] = NO_METADATA,
         since: When | None = None,
         until: When | None = None,
         state: FactState = FactState.STATED,
@@ -753,7 +780,7 @@ class _StoredSingle(AnyFact):
     ) -> None:
         self.concept = concept  # pyright: ignore[reportIncompatibleMethodOverride]
         self.value = value
-        self.id = fact_id
+        self.id = id
         self.timestamp = timestamp
         self.confirmed_at = confirmed_at
         self.importance = importance
@@ -766,6 +793,8 @@ class _StoredSingle(AnyFact):
         self.actor = actor
         self.reason = reason
         self.__class__ = SingleFact
+
+    __init__.__qualname__ = "SingleFact.__init__"  # in the errors of wrong arguments
 
 
 stored_concept: Callable[[str, str, FactType, object], Concept[Any, Any]] = cast(

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from factmem.providers._sql.places import subject_path
-from factmem.providers._sql.sealing import NO_TAG, Counters, Extent, Sealing
+from factmem.providers._sql.sealing import NO_TAG, Counters, Sealing
 from factmem.providers.conversations import owner_of
 from tests.storms.tampering import BY_BYTES
 
@@ -211,8 +211,8 @@ def resealed(db: Database, place: bytes, bodies: list[tuple[int, int, bytes]], *
     for number, at, body in bodies:
         line = sealer.seal(number, at, b"", body)
         db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", [place, number, at, line])
-    extent = Extent(row["made"], row["snapshot"], row["last"])
-    counters = Counters(extent, row["bytes"], row["recorded_at"], row["purged"])
+    named = ("made", "snapshot", "last", "bytes", "recorded_at", "purged")
+    counters = Counters(*(row[name] for name in named))
     row["tail"] = sealer.tail(counters, NO_TAG)
     columns = [name for name in row if name != "place"]
     names = ", ".join(f"{name} = ?" for name in columns)

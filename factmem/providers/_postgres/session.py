@@ -156,8 +156,9 @@ class PostgresSession(Session):
         if not ends:
             self.rows(_INSERT, given)
         else:
-            tails = [byte_strings(end[column] for end in ends) for column in range(4)]
-            self.rows(_INSERT_SEALED, [*given, *tails])
+            columns = [byte_strings(end.place for end in ends)]
+            columns += [byte_strings(end[column] for end in ends) for column in range(2, 5)]
+            self.rows(_INSERT_SEALED, [*given, *columns])
         topics = [(each.place, topic, each.number) for each in lines for topic in each.topics]
         if topics:
             self.rows(_INSERT_TOPICS, [store, *_topic_columns(topics)])

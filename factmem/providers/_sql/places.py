@@ -208,7 +208,7 @@ class Saved(NamedTuple):
     """The tag of the line before the added ones."""
     at: int
     """When they were recorded, in microseconds."""
-    bodies: Sequence[bytes]
+    parts: Sequence[Part]
     """The added lines, before they were sealed."""
 
 
@@ -604,7 +604,7 @@ class View:
         Otherwise the next read queries the database whatever `max_staleness` is, because callers
         see their own saves. Saves are applied to the ledger at the next read.
         """
-        after, bodies = saved.position, saved.bodies
+        after, bodies = saved.position, [part.body for part in saved.parts]
         with self.lock:
             before = self.position
             first = Extent(*after.extent[:2], after.extent.last - len(bodies))

@@ -144,14 +144,14 @@ class _SealedLines(Sealer):
         return stored[-TAG_BYTES:]
 
     def tail(self, counters: Counters, tag: bytes) -> bytes:
-        numbers = COUNTERS.pack(*counters.extent, *counters[1:])
+        numbers = COUNTERS.pack(*counters)
         check = hmac.new(self._mac_key, self._place + numbers + tag, sha256).digest()[:16]
         return tag + numbers[-16:-8] + check
 
     def check_tail(self, counters: Counters, tag: bytes, tail: bytes | None) -> None:
         if not hmac.compare_digest(self.tail(counters, tag), tail or b""):
             raise TamperedError(
-                f"A place does not end with entry {counters.extent.last} as its row says: entries were "
+                f"A place does not end with entry {counters.last} as its row says: entries were "
                 f"removed, or the row was changed. Restore the place from a backup"
             )
 

@@ -34,7 +34,10 @@ class Extent(NamedTuple):
 class Counters(NamedTuple):
     """The numbers in the row of a place, which its tail is bound to."""
 
-    extent: Extent
+    made: int
+    snapshot: int
+    last: int
+    """These three as in `Extent`."""
     size: int
     """The bytes of its lines, before they are sealed."""
     at: int
@@ -133,13 +136,13 @@ class _CheckedLines(Sealer):
         return b"{" + rest.removeprefix(b",")
 
     def tail(self, counters: Counters, tag: bytes) -> bytes:
-        numbers = COUNTERS.pack(*counters.extent, *counters[1:])
+        numbers = COUNTERS.pack(*counters)
         return tag + numbers[-16:-8] + crc32(numbers, self._seed).to_bytes(4, "big")
 
     def check_tail(self, counters: Counters, tag: bytes, tail: bytes | None) -> None:
         if self.tail(counters, tag) != tail:
             raise CorruptJournalError(
-                f"A place does not end with entry {counters.extent.last} as its row says: restore "
+                f"A place does not end with entry {counters.last} as its row says: restore "
                 f"the place from a backup"
             )
 

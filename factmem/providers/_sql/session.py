@@ -56,11 +56,11 @@ class PlaceRow(NamedTuple):
 
     @property
     def extent(self) -> Extent:
-        return Extent(self.made, self.snapshot, self.last)
+        return Extent._make(self[1:4])
 
     @property
     def counters(self) -> Counters:
-        return Counters(self.extent, self.size, self.recorded_at, self.purged)
+        return Counters._make(self[1:7])
 
 
 class Line(NamedTuple):
@@ -79,6 +79,8 @@ class End(NamedTuple):
     """New columns of the row of a place after lines were added; None does not change a column."""
 
     place: bytes
+    counters: Counters
+    """`take_numbers` may have written them already."""
     tail: bytes | None = None
     names: bytes | None = None
     data_key: bytes | None = None
@@ -129,8 +131,8 @@ class Session(Protocol):
     def take_numbers(self, store: int, heads: Sequence[Head], mark: int, at: int) -> list[Row]:
         """Lock the rows of places, create missing ones, and increase their counters.
 
-        Returns the columns of `PlaceRow` of each place; a new tail is up to the caller. If lines
-        are added, `insert` of them follows.
+        Returns the columns of `PlaceRow` of each place. If lines are added, `insert` of them and of
+        its `End` follows.
         """
         ...
 

@@ -13,7 +13,7 @@ was not answered.
 import os
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial, wraps
@@ -497,13 +497,13 @@ class StoredPlaces:
 
     # Saves
 
-    async def append(
+    def append(
         self, identity: Identity, entry: dict[str, Any], *, since: object = None
-    ) -> None:
+    ) -> Awaitable[None]:
         save = Save(identity, parts_of(entry), since if isinstance(since, Moment) else None)
-        if not self.database.is_inline:
-            await self._commits.submit(save)
-            return
+        return self._append_here(save) if self.database.is_inline else self._commits.submit(save)
+
+    async def _append_here(self, save: Save) -> None:
         pending = Pending(save, EventLoop())
         await self.work(lambda: self.commit([pending]))
         if pending.error is not None:

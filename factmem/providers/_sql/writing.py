@@ -37,7 +37,14 @@ from factmem.providers._sql.places import (
     parts_of,
     topic_of,
 )
-from factmem.providers._sql.sealing import NO_TAG, Counters, Sealer, UnknownGenerationError, time_in
+from factmem.providers._sql.sealing import (
+    NO_TAG,
+    Counters,
+    Extent,
+    Sealer,
+    UnknownGenerationError,
+    time_in,
+)
 from factmem.providers._sql.session import End, Head, Line, PlaceRow, Row, Session
 from factmem.providers._sql.stores import Opening
 from factmem.providers.conversations import conversation_of
@@ -150,6 +157,7 @@ class Batch:
             if times:
                 self.times += [times[index]] * len(parts)
         self.parts = {key: by_key[key] for key in sorted(by_key)}
+        self.sizes = {key: sum([len(each.body) for each in by_key[key]]) for key in self.parts}
         self._reader = reader
 
     def heads(self, *, is_empty: bool = False) -> list[Head]:
@@ -158,10 +166,8 @@ class Batch:
         heads: list[Head] = []
         for key, parts in self.parts.items():
             row = self._reader.new_row(self.identities[key])
-            count, size = (
-                (0, 0) if is_empty else (len(parts), sum([len(each.body) for each in parts]))
-            )
-            heads.append(Head(key, *row, made, count, size))
+            added = (0, 0) if is_empty else (len(parts), self.sizes[key])
+            heads.append(Head(key, *row, made, *added))
         return heads
 
 
@@ -229,16 +235,16 @@ class PlaceWriter:
         ends: list[End] = []
         saved: dict[Identity, Saved] = {}
         for columns in session.take_numbers(self._store, batch.heads(), mark, batch.now):
-            row = PlaceRow(*columns)
-            key, extent, at, data_key = row.place, row.extent, row.recorded_at, row.data_key
+            row = PlaceRow._make(columns)
+            key, at, data_key, old = row.place, row.recorded_at, row.data_key, row.tail
             identity, parts = batch.identities[key], batch.parts[key]
             is_new = self._is_sealed and data_key is None
             if is_new:
                 data_key = self._reader.store.sealing.new_data_key(key)
             sealer = self._reader.sealer(key, data_key)
-            first = extent.last - len(parts) + 1
-            before = tag = NO_TAG if row.tail is None else row.tail[: len(NO_TAG)]
-            if row.tail is not None or first > 1:
+            first = row.last - len(parts) + 1
+            before = tag = NO_TAG if old is None else old[: len(NO_TAG)]
+            if old is not None or first > 1:
                 self._check_end(row, batch, sealer)
             for number, (body, keywords) in enumerate(parts, first):
                 when = batch.times[number - first] if batch.times else at
@@ -247,12 +253,13 @@ class PlaceWriter:
                 # Rows of sealed places do not say which of them are about one concept.
                 topics = () if self._is_sealed else [topic_of(each) for each in keywords]
                 lines.append(Line(key, number, when, mark, stored, topics))
-            tail = sealer.tail(Counters(extent, row.size, at, row.purged), tag)
+            counters = row.counters
+            tail = sealer.tail(counters, tag)
             if tail is not None:
                 new = (sealer.seal_names(identity), data_key) if is_new else (None, None)
-                ends.append(End(key, tail, *new))
-            position = Position(extent, extent.last, tag, row.size, row.size)
-            saved[identity] = Saved(position, before, at, [part.body for part in parts])
+                ends.append(End(key, counters, tail, *new))
+            position = Position(row.extent, row.last, tag, row.size, row.size)
+            saved[identity] = Saved(position, before, at, parts)
         if any(end.data_key for end in ends):
             self.check_ring(session, makes_place=True)
         session.insert(self._store, lines, ends)
@@ -260,14 +267,15 @@ class PlaceWriter:
 
     def _check_end(self, row: PlaceRow, batch: Batch, sealer: Sealer) -> None:
         """Raise unless the row was sound before the batch: nothing is appended to another one."""
-        tail, parts = row.tail or b"", batch.parts[row.place]
-        self._reader.check_columns(row, batch.identities[row.place])
+        key, made, snapshot, last, size, at, purged = row[:7]
+        tail = row.tail or b""
+        self._reader.check_columns(row, batch.identities[key])
         before = time_in(tail)
-        if row.tail and row.recorded_at != max(before, batch.now):
+        if tail and at != max(before, batch.now):
             raise self._reader.damaged("The time of a place is not that of its last entry")
-        size = row.size - sum([len(part.body) for part in parts])
-        extent = row.extent._replace(last=row.last - len(parts))
-        sealer.check_tail(Counters(extent, size, before, row.purged), tail[: len(NO_TAG)], tail)
+        last, size = last - len(batch.parts[key]), size - batch.sizes[key]
+        counters = Counters(made, snapshot, last, size, before, purged)
+        sealer.check_tail(counters, tail[: len(NO_TAG)], tail)
 
     def check_ring(self, session: Session, *, makes_place: bool = False) -> None:
         """Raise if the key ring was rotated meanwhile: a new data key would be under a dropped one.
@@ -315,9 +323,7 @@ class PlaceWriter:
 def _saved(row: Row, batch: Batch) -> Saved:
     head = PlaceRow(*row)
     position = Position(head.extent, head.last, NO_TAG, head.size, head.size)
-    return Saved(
-        position, NO_TAG, head.recorded_at, [part.body for part in batch.parts[head.place]]
-    )
+    return Saved(position, NO_TAG, head.recorded_at, batch.parts[head.place])
 
 
 _MOST_DELETED = 1000
@@ -460,10 +466,10 @@ class PlaceRewriter(PlaceWriter):
                 tag = sealer.tag(stored)
                 topics = () if self._is_sealed else [topic_of(each) for each in keywords_of(entry)]
                 lines.append(Line(key, number, at, marks.get(number, NO_MARK), stored, topics))
-        extent = locked.extent._replace(snapshot=locked.snapshot + 1)
-        end = End(key, sealer.tail(locked.counters._replace(extent=extent, size=size), tag))
+        counters = locked.counters._replace(snapshot=locked.snapshot + 1, size=size)
+        extent, end = Extent._make(counters[:3]), End(key, counters, sealer.tail(counters, tag))
         if new_key is not None:
-            end = End(key, end.tail, sealer.seal_names(identity), new_key)
+            end = end._replace(names=sealer.seal_names(identity), data_key=new_key)
         session.rows(sql.SET_EDITED, [size, key])
         session.insert(self._store, lines, [end])
         return Position(extent, extent.last, tag, size, size)

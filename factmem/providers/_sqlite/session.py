@@ -48,12 +48,10 @@ _INSERT_TOPIC = "INSERT INTO topics (place, topic, number) VALUES (?, ?, ?)"
 
 _SET_END = """
 UPDATE places SET
-    last = coalesce(?, last), bytes = coalesce(?, bytes), recorded_at = coalesce(?, recorded_at),
-    tail = coalesce(?, tail), names = coalesce(?, names), data_key = coalesce(?, data_key)
+    last = ?, bytes = ?, recorded_at = ?, tail = ?,
+    names = coalesce(?, names), data_key = coalesce(?, data_key)
 WHERE place = ?
 """
-
-_SAME = (None, None, None)
 
 
 class SqliteSession:
@@ -81,8 +79,6 @@ class SqliteSession:
         self.file = file
         self.give_way: Callable[[], None] = lambda: None
         """Raises `StorageError` if a thread waits for this session to fork."""
-        self._taken: dict[bytes, tuple[int, int, int]] = {}
-        """The new counters of places whose lines are not inserted yet."""
         self.db = db
         self._create = create
         self._lock = lock
@@ -165,10 +161,8 @@ class SqliteSession:
                 execute(_MAKE, (*head, at, store))
                 row = execute(_FIND, (head.place,)).fetchone()
             elif head.added:
-                place, made, snapshot, last, size, then, *rest = row
-                taken = last + head.added, size + head.size, max(then, at)
-                self._taken[place] = taken
-                row = (place, made, snapshot, *taken, *rest)
+                last, size, then = row[3:6]
+                row = (*row[:3], last + head.added, size + head.size, max(then, at), *row[6:])
             found.append(row)
         return found
 
@@ -178,13 +172,7 @@ class SqliteSession:
         topics = [(each.place, topic, each.number) for each in lines for topic in each.topics]
         if topics:
             many(_INSERT_TOPIC, topics)
-        taken, self._taken = self._taken, {}
-        rows = [
-            (*taken.pop(place, _SAME), tail, names, key, place) for place, tail, names, key in ends
-        ]
-        rows += [(*counters, None, None, None, place) for place, counters in taken.items()]
-        if rows:
-            many(_SET_END, rows)
+        many(_SET_END, [(*each[2:5], *end, place) for place, each, *end in ends])
 
     def append_plain(
         self, store: int, heads: Sequence[Head], lines: Sequence[Line], mark: int, at: int

@@ -339,22 +339,14 @@ class Concept(Generic[T_co, F_co]):
     def __delattr__(self, name: str) -> None:
         raise FrozenInstanceError(f"A concept is immutable: {name!r} cannot be deleted")
 
-    def __getstate__(self) -> tuple[object, ...]:
-        return (*self._state(), self.detect, self.was, self.read, self.review)
-
-    def __setstate__(self, state: tuple[object, ...]) -> None:
-        for name, value in zip(_PICKLED, state, strict=True):
-            object.__setattr__(self, name, value)
+    def __reduce__(self) -> tuple[Any, tuple[object, ...]]:
+        return _StoredConcept, (*self._state(), self.detect, self.was, self.read, self.review)
 
     def _state(self) -> tuple[str, str, FactType, object]:
         return self.keyword, self.description, self.fact_type, self.value_type
 
 
 _TEXT = codec_of(str)
-
-_PICKLED = (
-    "keyword", "description", "fact_type", "value_type", "detect", "was", "read", "review",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

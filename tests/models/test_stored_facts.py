@@ -2,13 +2,15 @@
 
 import copy
 import dataclasses
+import os
 import pickle
 from datetime import UTC, datetime
+from inspect import signature
 
 import pytest
 
 from factmem import Concept, FactType, SingleFact
-from factmem.models.facts import NO_METADATA, stored_concept, stored_single
+from factmem.models.facts import NO_METADATA, new_id, stored_concept, stored_single
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 CITY = Concept("city", "Where the user lives")
@@ -56,3 +58,27 @@ def test_a_concept_is_pickled_with_all_its_fields() -> None:
     assert back == owned
     assert back.detect is False
     assert back.codec.load(1) == 1
+
+
+def test_wrong_arguments_of_a_fact_name_its_class() -> None:
+    """The constructor fills the fields of another class, which no error mentions."""
+    wrong = {"colour": 1}
+
+    with pytest.raises(TypeError, match=r"^SingleFact\.__init__\(\) got an unexpected .* 'colour'"):
+        SingleFact(CITY, "Busan", **wrong)  # type: ignore[arg-type]
+    assert list(signature(SingleFact).parameters)[:2] == ["concept", "value"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
+def test_a_forked_child_makes_other_ids() -> None:
+    """The random parts differ, whatever the clock says: two processes may save at one time."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(writer, new_id()[13:].encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+
+    assert os.read(reader, 19) != new_id()[13:].encode()
+    os.close(reader)
+    os.close(writer)

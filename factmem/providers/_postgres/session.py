@@ -156,9 +156,12 @@ class PostgresSession(Session):
         if not ends:
             self.rows(_INSERT, given)
         else:
-            columns = [byte_strings(end.place for end in ends)]
-            columns += [byte_strings(end[column] for end in ends) for column in range(2, 5)]
-            self.rows(_INSERT_SEALED, [*given, *columns])
+            given += [
+                byte_strings(end.place for end in ends),
+                byte_strings(end.tail for end in ends),
+            ]
+            given += [byte_strings(end.names for end in ends)]
+            self.rows(_INSERT_SEALED, [*given, byte_strings(end.data_key for end in ends)])
         topics = [(each.place, topic, each.number) for each in lines for topic in each.topics]
         if topics:
             self.rows(_INSERT_TOPICS, [store, *_topic_columns(topics)])

@@ -15,8 +15,8 @@ from factmem.models.when import ServerClock
 from factmem.providers._postgres import schema
 from factmem.providers._postgres.connections import Connections
 from factmem.providers._postgres.session import PostgresSession
+from factmem.providers._sql.session import Database, View
 from factmem.providers._sql.session import Session as CoreSession
-from factmem.providers._sql.session import View
 
 R = TypeVar("R")
 
@@ -26,8 +26,8 @@ _IDLE = "30s"
 _TIME = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
 
-class PostgresDatabase:
-    """The connections to a server, a `Database`. Thread-safe.
+class PostgresDatabase(Database):
+    """The connections to a server. Thread-safe.
 
     Args:
         connections: Creates the pool of connections, given a function that prepares each.
@@ -42,8 +42,6 @@ class PostgresDatabase:
     """PostgreSQL checks its pages itself."""
     has_one_store = False
     version = schema.VERSION
-    warm_places = 10_000
-    is_inline = False
     shares_reads = True
 
     def __init__(
@@ -72,9 +70,6 @@ class PostgresDatabase:
     def close(self) -> None:
         self.connections.close()
 
-    def rest(self, is_wanted: Callable[[], bool]) -> None:
-        """See `Database.rest`: nothing waits."""
-
     def finish_erasure(self) -> bool:
         return True
 
@@ -82,9 +77,6 @@ class PostgresDatabase:
 
     def where(self, session: CoreSession) -> str:
         return _own(session).server
-
-    def check_mark(self, mark: bytes) -> None:
-        """See `Database.check_mark`: the name of a store is in its key ring."""
 
     def are_there(self, session: CoreSession) -> bool:
         version = schema.found_version(_own(session))
@@ -157,10 +149,6 @@ class PostgresDatabase:
     def is_current(self, view: View, key: Callable[[], bytes | None]) -> bool:
         """See `Database.is_current`: within `max_staleness`."""
         return time.monotonic() - view.checked < self._stale
-
-    def has_extents(self, key: bytes, known: dict[bytes, tuple[int, ...]]) -> bool:
-        """See `Database.has_extents`: each look is a round trip."""
-        return False
 
 
 def _own(session: CoreSession) -> PostgresSession:

@@ -20,7 +20,7 @@ from functools import lru_cache, partial
 from hashlib import blake2b
 from hmac import compare_digest
 from math import inf
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -234,22 +234,6 @@ class NewRow(NamedTuple):
     """The key of the place itself, or of the place that a conversation belongs to."""
 
 
-class Follower(Protocol):
-    """Keeps the entries of a place up to the position that was read."""
-
-    position: Position | None
-
-    def take(self, before: Position | None, answer: Answer | None, asked: float) -> bool:
-        """Apply an answer; return whether the place is now read to its end.
-
-        Args:
-            before: The position that the query started from.
-            answer: None if the place does not exist.
-            asked: When it was asked, on the monotonic clock.
-        """
-        ...
-
-
 class PlaceReader:
     """Reads places of one open store. Thread-safe."""
 
@@ -295,7 +279,7 @@ class PlaceReader:
                 last = owner
         return found
 
-    def follow(self, session: Session, views: Mapping[Identity, Follower]) -> None:
+    def follow(self, session: Session, views: "Mapping[Identity, View]") -> None:
         """Read each view's place to its end, with one query for all of them at a time."""
         rest = dict(views)
         self._follow(session, rest)
@@ -303,7 +287,7 @@ class PlaceReader:
             while rest:
                 self._follow(session, rest)
 
-    def _follow(self, session: Session, rest: dict[Identity, Follower]) -> None:
+    def _follow(self, session: Session, rest: "dict[Identity, View]") -> None:
         asked = time.monotonic()
         before = {identity: view.position for identity, view in rest.items()}
         answers = self.read(session, before)
@@ -569,7 +553,13 @@ class View:
         return len(self._ledger) + len(self._bodies)
 
     def take(self, before: Position | None, answer: Answer | None, asked: float) -> bool:
-        """Apply an answer, unless another thread has read further; return whether all was read."""
+        """Apply an answer, unless another thread has read further; return whether all was read.
+
+        Args:
+            before: The position that the query started from.
+            answer: None if the place does not exist.
+            asked: When it was asked, on the monotonic clock.
+        """
         with self.lock:
             if self.position is not before:
                 return False

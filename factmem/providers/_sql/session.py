@@ -511,26 +511,27 @@ class View(Protocol):
 class Database(Protocol):
     """The connections to a database, and its tables. Its methods block, and are thread-safe."""
 
-    has_checksums: bool
+    has_checksums: bool = True
     """Whether plain lines carry checksums."""
-    has_one_store: bool
+    has_one_store: bool = True
     """Whether all places belong to one store."""
     version: int
     """The version of the tables that this release makes."""
-    warm_places: int
+    warm_places: int = 10_000
     """How many places are kept in memory."""
-    is_inline: bool
+    is_inline: bool = False
     """Whether work runs on the event loop, because it does no I/O."""
-    shares_reads: bool
+    shares_reads: bool = False
     """Whether concurrent reads share a query, because each is a round trip."""
 
     # Tables
 
     def where(self, session: Session) -> str:
         """Name the folder or the database, for people."""
-        ...
+        return ""
 
-    def are_there(self, session: Session) -> bool: ...
+    def are_there(self, session: Session) -> bool:
+        return not session.is_empty
 
     def make(self, session: Session) -> None:
         """Create the tables if they do not exist, once for concurrent callers."""
@@ -538,7 +539,6 @@ class Database(Protocol):
 
     def check_mark(self, mark: bytes) -> None:
         """Raise `TamperedError` if an encrypted store is not the one that was in this place before."""
-        ...
 
     # Work
 
@@ -566,24 +566,22 @@ class Database(Protocol):
 
     def is_current(self, view: View, key: Callable[[], bytes | None]) -> bool:
         """Return whether a view has all that the database has of its place, if that is known."""
-        ...
+        return False
 
     def has_extents(self, key: bytes, known: dict[bytes, tuple[int, ...]]) -> bool:
         """Return whether the conversations of a place have these extents, if that is known."""
-        ...
+        return False
 
     # The end of work
 
     def finish_erasure(self) -> bool:
         """Remove what is still kept of erased values; return whether copies remain."""
-        ...
+        return False
 
     def rest(self, is_wanted: Callable[[], bool]) -> None:
         """Do what can wait, after some idle seconds, until work is wanted."""
-        ...
 
     def start_afresh(self) -> None:
         """Forget all connections; in a forked child they belong to the parent."""
-        ...
 
     def close(self) -> None: ...

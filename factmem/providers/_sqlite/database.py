@@ -31,7 +31,7 @@ from typing import TypeVar
 
 from factmem._concurrency.file_lock import FileLock
 from factmem.errors import StorageError, StoreBusyError
-from factmem.providers._sql.session import Session, View
+from factmem.providers._sql.session import Database, Session, View
 from factmem.providers._sqlite.files import (
     DAMAGED,
     LOCK,
@@ -133,15 +133,11 @@ class _Connections:
             abandon(self.guard, self.pin)
 
 
-class SqliteDatabase:
-    """The database of one folder, a `Database`. Thread-safe."""
+class SqliteDatabase(Database):
+    """The database of one folder. Thread-safe."""
 
-    has_checksums = True
-    has_one_store = True
     version = VERSION
     warm_places = 1024
-    is_inline = False
-    shares_reads = False
 
     def __init__(self, files: DatabaseFiles, busy_timeout: float) -> None:
         self.files = files
@@ -176,10 +172,6 @@ class SqliteDatabase:
 
     def where(self, session: Session) -> str:
         return repr(str(self.root.absolute()))
-
-    def are_there(self, session: Session) -> bool:
-        """See `Database.are_there`: opening a connection has checked their version."""
-        return not session.is_empty
 
     def make(self, session: Session) -> None:
         assert isinstance(session, SqliteSession)  # noqa: S101 - the only session of this dialect
@@ -466,9 +458,6 @@ class SqliteDatabase:
 
     # Closing
 
-    def start_afresh(self) -> None:
-        """See `Database.start_afresh`: `start_in_child` has done it."""
-
     def rest(self, is_wanted: Callable[[], bool]) -> None:
         """Finish erasures that a reader had prevented."""
         if not is_wanted() and self.has_remains():
@@ -590,28 +579,15 @@ class SqliteDatabase:
                 return False
 
 
-class MemoryDatabase:
+class MemoryDatabase(Database):
     """A database without a file, which the first write creates."""
 
-    has_checksums = True
-    has_one_store = True
     version = VERSION
-    warm_places = 10_000
     is_inline = True
-    shares_reads = False
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self.db: sqlite3.Connection | None = None
-
-    def where(self, session: Session) -> str:
-        return ""
-
-    def check_mark(self, mark: bytes) -> None:
-        """See `Database.check_mark`: nothing is encrypted."""
-
-    def are_there(self, session: Session) -> bool:
-        return not session.is_empty
 
     def make(self, session: Session) -> None:
         assert isinstance(session, SqliteSession)  # noqa: S101 - the only session of this dialect
@@ -631,18 +607,7 @@ class MemoryDatabase:
 
     apart = write = forget = write_soon = read
 
-    def is_current(self, view: View, key: Callable[[], bytes | None]) -> bool:
-        """See `Database.is_current`: each call is a checkpoint, so loops of loads let others run."""
-        return False
-
-    def has_extents(self, key: bytes, known: dict[bytes, tuple[int, ...]]) -> bool:
-        return False
-
-    def finish_erasure(self) -> bool:
-        return False
-
-    def rest(self, is_wanted: Callable[[], bool]) -> None:
-        """See `Database.rest`: nothing waits."""
+    # No view is known to be current: each call is a checkpoint, so loops of loads let others run.
 
     def start_afresh(self) -> None:
         self._lock = threading.RLock()

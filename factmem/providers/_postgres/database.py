@@ -76,22 +76,22 @@ class PostgresDatabase(Database):
     # Tables
 
     def where(self, session: CoreSession) -> str:
-        return _own(session).server
+        return own(session).server
 
     def are_there(self, session: CoreSession) -> bool:
-        version = schema.found_version(_own(session))
+        version = schema.found_version(own(session))
         schema.check_version(version)
         if version:
-            schema.check_objects(_own(session))
+            schema.check_objects(own(session))
         return version > 0
 
     def make(self, session: CoreSession) -> None:
-        own = _own(session)
+        server = own(session)
         if self.role is not None:
-            own.configure({"role": "none"})
-        schema.migrate(own, self.role)
+            server.configure({"role": "none"})
+        schema.migrate(server, self.role)
         if self.role is not None:
-            own.configure({"role": self.role})
+            server.configure({"role": self.role})
 
     def migrate(self) -> None:
         self.as_owner(lambda session, _: schema.migrate(session, self.role))
@@ -151,11 +151,11 @@ class PostgresDatabase(Database):
         return time.monotonic() - view.checked < self._stale
 
 
-def _own(session: CoreSession) -> PostgresSession:
+def own(session: CoreSession) -> PostgresSession:
     assert isinstance(session, PostgresSession)  # noqa: S101 - the only session of this dialect
     return session
 
 
 def asking(work: Callable[[PostgresSession, int], R]) -> Callable[[CoreSession, int], R]:
     """Return work that needs a session of PostgreSQL as work of `StoredPlaces.run`."""
-    return lambda session, attempt: work(_own(session), attempt)
+    return lambda session, attempt: work(own(session), attempt)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from factmem.providers._postgres.driver import Session
 from factmem.providers._sql.sealing import Extent
 from factmem.providers._sql.session import COLUMNS, End, Head, Line, Row
+from factmem.providers._sql.session import Session as CoreSession
 
 _READ = """
 SELECT k.place, p.made, p.snapshot, p.last, p.bytes, p.recorded_at, p.purged, p.store,
@@ -109,12 +110,11 @@ LIMIT 1
 _READ_MARKS = "SELECT number, mark FROM factmem.entries WHERE place = %s"
 
 
-class PostgresSession(Session):
+class PostgresSession(Session, CoreSession):
     most_lines, most_bytes = 20_000, 1 << 62
     """A few megabytes."""
     appends_at_once = True
     is_empty = False
-    file: object = None
 
     def select_store(self, number: int) -> None:
         self.configure({"factmem.store": str(number)})
@@ -126,9 +126,6 @@ class PostgresSession(Session):
             return self.rows(_READ_ONE, [place, *extent, self.most_lines])
         columns = zip(*known.values(), strict=True)
         return self.rows(_READ_MANY, [byte_strings(known), *map(numbers, columns), self.most_lines])
-
-    def renew(self) -> bool:
-        return False
 
     def take_numbers(self, store: int, heads: Sequence[Head], mark: int, at: int) -> list[Row]:
         return self.rows(_HEADS, _columns(store, heads, mark, at))
@@ -177,12 +174,6 @@ class PostgresSession(Session):
 
     def void_marks(self, places: Sequence[bytes], marks: Sequence[int]) -> None:
         self.rows(_VOID_MARKS, [numbers(marks), byte_strings(places)])
-
-    def check_integrity(self) -> None:
-        """See `Session.check_integrity`: that is the administrator's."""
-
-    def on_removal(self) -> None:
-        """See `Session.on_removal`: a VACUUM removes them."""
 
 
 def _columns(store: int, heads: Sequence[Head], mark: int, at: int) -> list[object]:

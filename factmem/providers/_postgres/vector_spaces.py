@@ -23,7 +23,7 @@ from factmem.providers._postgres.driver import is_state
 from factmem.providers._postgres.schema import extension_schema
 from factmem.providers._postgres.session import PostgresSession, byte_strings, keys
 from factmem.providers._sql.search_index import loaded
-from factmem.providers._sql.session import Session, among
+from factmem.providers._sql.session import among
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers.results import TextVectors
 
@@ -300,8 +300,3 @@ def erase_vectors(session: PostgresSession, key: bytes) -> None:
     if session.rows(_HAS_VECTORS):
         session.rows(_ERASE[0], [key])
     session.rows(_ERASE[1], [key])
-
-
-def own(session: Session) -> PostgresSession:
-    assert isinstance(session, PostgresSession)  # noqa: S101 - the only session of this dialect
-    return session

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from math import hypot, inf
 
 from factmem.models.recall_filter import RecallFilter
+from factmem.providers._postgres.database import own
 from factmem.providers._postgres.session import PostgresSession, keys, numbers
 from factmem.providers._postgres.vector_spaces import (
     Space,
     VectorSpaces,
     drop_vectors,
     erase_vectors,
-    own,
     written_vector,
 )
 from factmem.providers._sql.places import topic_of

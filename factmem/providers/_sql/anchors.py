@@ -18,14 +18,11 @@ import orjson
 
 from factmem.errors import CorruptJournalError, FactmemError, TamperedError
 from factmem.providers._sql import session as sql
-from factmem.providers._sql.places import PlaceReader
+from factmem.providers._sql.places import MOST_LISTED, PlaceReader
 from factmem.providers._sql.sealing import Extent
 from factmem.providers._sql.session import Row, Session
 from factmem.providers._sql.stored_places import Progress, StoredPlaces
 from factmem.providers._sql.writing import MADE_BITS
-
-_MOST_LISTED = 1000
-"""Places that are looked at by one question."""
 
 
 class _End(NamedTuple):
@@ -72,7 +69,7 @@ class Anchors:
         report = _reporter(session, number, progress)
         ends: dict[str, _End] = {}
         after = sql.FIRST_PLACE
-        while rows := session.rows(sql.LIST_ENDS, [number, after, _MOST_LISTED]):
+        while rows := session.rows(sql.LIST_ENDS, [number, after, MOST_LISTED]):
             for row in rows:
                 ends[row[0].hex()] = _end(row)
                 report()
@@ -138,7 +135,7 @@ def _reporter(session: Session, store: int, progress: Progress | None) -> Callab
 
 def _rows(session: Session, store: int) -> Iterator[Row]:
     after, rows = sql.FIRST_PLACE, []
-    while rows := session.rows(sql.LIST_ROWS, [store, after, _MOST_LISTED]):
+    while rows := session.rows(sql.LIST_ROWS, [store, after, MOST_LISTED]):
         yield from rows
         after = rows[-1][0]
 
@@ -146,7 +143,7 @@ def _rows(session: Session, store: int) -> Iterator[Row]:
 def check_erased(session: Session, reader: PlaceReader) -> None:
     """Raise unless the rows about erased places verify, and none of these is still there."""
     place, made, rows = b"", 0, []
-    while rows := session.rows(sql.LIST_ERASED, [reader.store.number, place, made, _MOST_LISTED]):
+    while rows := session.rows(sql.LIST_ERASED, [reader.store.number, place, made, MOST_LISTED]):
         for *row, is_there in rows:
             reader.check_erased(*row)
             if is_there:

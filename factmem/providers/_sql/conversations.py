@@ -19,7 +19,14 @@ from factmem.ledger.entries import Entry
 from factmem.models.places import Boundary, Identity, Place
 from factmem.models.when import micros, moment
 from factmem.providers._sql import session as sql
-from factmem.providers._sql.places import ODD_ENTRIES, PlaceReader, among, entries_of, stamp_at
+from factmem.providers._sql.places import (
+    MOST_LISTED,
+    ODD_ENTRIES,
+    PlaceReader,
+    among,
+    entries_of,
+    stamp_at,
+)
 from factmem.providers._sql.sealing import NO_TAG, UnknownGenerationError
 from factmem.providers._sql.session import PlaceRow, Row, Session
 from factmem.providers._sql.stored_places import StoredPlaces
@@ -44,9 +51,6 @@ R = TypeVar("R")
 _EVERYTHING = 2**62
 """More than the number of any line."""
 
-_MOST_PLACES = 1000
-"""The places that one query asks about."""
-
 _TITLE_LINES = 4
 """The first lines of a conversation, among which the user's first message is."""
 
@@ -57,7 +61,7 @@ def changes_since(
     keys = {} if reader is None else {reader.key(place): place for place in since}
     rows: dict[Identity, list[Row]] = {place: [] for place in since}
     named = iter(keys)
-    while reader is not None and (some := list(islice(named, _MOST_PLACES))):
+    while reader is not None and (some := list(islice(named, MOST_LISTED))):
         query, given = sql.among(sql.LIST_EXTENTS, some)
         for owner, *row in session.rows(query, [reader.store.number, *given]):
             rows[keys[owner]].append(tuple(row))
@@ -210,16 +214,14 @@ class StoredConversations:
             reader, writer = self._places.writing(session)
             key = reader.key(identity)
             with session.transaction():
-                writer.lock_or_make(session, identity)
+                locked = writer.lock_or_make(session, identity)
                 if unknown and writer.is_marked(session, identity, mark):
                     return added
-                locked = writer.lock(session, key)
-                assert locked is not None  # noqa: S101 - locked or made
                 # Under the lock of the row, so that two calls with one message store it once.
                 new = _unknown(turns, lambda: _ids(session, reader, identity))
                 before = reader.row(session, identity)
                 at = self._now("" if before is None else stamp_at(before.recorded_at))
-                added[:] = _numbered(new, locked.extent.last, at)
+                added[:] = _numbered(new, locked.last, at)
                 if new:
                     entries: list[Entry] = [{"at": at, "turn": each.body} for each in new]
                     writer.add(session, identity, entries, mark)
@@ -320,12 +322,10 @@ class StoredConversations:
             reader, writer = self._places.writing(session)
             key = reader.key(identity)
             with session.transaction():
-                writer.lock_or_make(session, identity)
+                locked = writer.lock_or_make(session, identity)
                 if unknown and writer.is_marked(session, identity, mark):
                     return
-                locked = writer.lock(session, key)
-                assert locked is not None  # noqa: S101 - locked or made
-                known, last = _lines(session, reader, identity), locked.extent.last
+                known, last = _lines(session, reader, identity), locked.last
                 wanted = edit(known, last)
                 numbers = range(last, max([last - 1, *wanted]) + 1)
                 empty: Entry = {"at": max([each["at"] for each in wanted.values()], default="")}

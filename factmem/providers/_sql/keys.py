@@ -20,6 +20,7 @@ from factmem.encryption.key_file import RenewableEncryption
 from factmem.errors import WrongKeyError
 from factmem.models.when import moment
 from factmem.providers._sql import session as sql
+from factmem.providers._sql.places import MOST_LISTED
 from factmem.providers._sql.sealed import RingSealing
 from factmem.providers._sql.session import Session
 from factmem.providers._sql.stored_places import Progress, StoredPlaces
@@ -27,9 +28,6 @@ from factmem.providers._sql.stores import StoreRow
 from factmem.providers.results import ShredReceipt
 
 _Change: TypeAlias = Callable[[StoreRow], StoreRow]
-
-_MOST_LISTED = 1000
-"""Places that are looked at by one question."""
 
 
 class StoreKeys:
@@ -225,7 +223,7 @@ class StoreKeys:
             self._opening.made(session)
             row = self._opening.row(session)
             assert row is not None  # noqa: S101 - stores are never deleted
-            rows = session.rows(sql.LIST_OUTDATED, _outdated(row, after, _MOST_LISTED))
+            rows = session.rows(sql.LIST_OUTDATED, _outdated(row, after, MOST_LISTED))
             return [row[0] for row in rows]
 
         while keys := self._places.write(outdated):

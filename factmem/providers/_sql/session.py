@@ -89,15 +89,15 @@ class End(NamedTuple):
 class Session(Protocol):
     """A connection that one thread uses."""
 
-    store: int
+    store: int = 1
     """The number of the store that the connection is configured for."""
     most_lines: int
     """The largest number of lines of a place in one answer."""
     most_bytes: int
     """The bytes of stored lines with which an answer ends."""
-    appends_at_once: bool
+    appends_at_once: bool = False
     """Whether a plain batch is saved by one statement, because each is a round trip."""
-    file: object
+    file: object = None
     """Another one if the database was deleted or replaced; None where it is no file."""
 
     @property
@@ -113,7 +113,8 @@ class Session(Protocol):
         """Commit what the block does, or roll all of it back. No other writer is inside."""
         ...
 
-    def select_store(self, number: int) -> None: ...
+    def select_store(self, number: int) -> None:
+        self.store = number
 
     def read_places(self, known: Mapping[bytes, Extent]) -> list[Row]:
         """Return the places that exist, with what was added since an extent.
@@ -126,7 +127,7 @@ class Session(Protocol):
 
     def renew(self) -> bool:
         """Read the newest commit from now on; return False if each statement does so anyway."""
-        ...
+        return False
 
     def take_numbers(self, store: int, heads: Sequence[Head], mark: int, at: int) -> list[Row]:
         """Lock the rows of places, create missing ones, and increase their counters.
@@ -145,27 +146,29 @@ class Session(Protocol):
 
         The numbers of the lines count from 0 for each place. Returns what `take_numbers` does.
         """
-        ...
+        raise NotImplementedError
+
+    # The marks of saves, for a database that may not answer a commit
 
     def find_mark(self, places: Sequence[bytes], marks: Sequence[int]) -> int | None:
         """Return the one of some marks with which lines were committed to places, if there is one."""
-        ...
+        return None
 
     def read_marks(self, place: bytes) -> Mapping[int, int]:
         """Return the marks of the lines of a place by their numbers."""
-        ...
+        return {}
 
     def void_marks(self, places: Sequence[bytes], marks: Sequence[int]) -> None:
         """Make saves with these marks add nothing if they arrive later."""
-        ...
+        return
 
     def check_integrity(self) -> None:
         """Raise `CorruptJournalError` if the database finds its own structures damaged."""
-        ...
+        return
 
     def on_removal(self) -> None:
         """Note that entries are being removed, where the database keeps copies of them for a while."""
-        ...
+        return
 
 
 DEFINITIONS = """
@@ -539,6 +542,7 @@ class Database(Protocol):
 
     def check_mark(self, mark: bytes) -> None:
         """Raise `TamperedError` if an encrypted store is not the one that was in this place before."""
+        return
 
     # Work
 
@@ -580,8 +584,10 @@ class Database(Protocol):
 
     def rest(self, is_wanted: Callable[[], bool]) -> None:
         """Do what can wait, after some idle seconds, until work is wanted."""
+        return
 
     def start_afresh(self) -> None:
         """Forget all connections; in a forked child they belong to the parent."""
+        return
 
     def close(self) -> None: ...

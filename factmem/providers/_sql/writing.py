@@ -298,9 +298,10 @@ class PlaceWriter:
             return PlaceRow(*row)
         return None
 
-    def lock_or_make(self, session: Session, identity: Identity) -> None:
-        place = Batch([Save(identity, ())], self._reader, EMPTY_AT)
-        session.take_numbers(self._store, place.heads(is_empty=True), NO_MARK, EMPTY_AT)
+    def lock_or_make(self, session: Session, identity: Identity) -> PlaceRow:
+        heads = Batch([Save(identity, ())], self._reader, EMPTY_AT).heads(is_empty=True)
+        (row,) = session.take_numbers(self._store, heads, NO_MARK, EMPTY_AT)
+        return PlaceRow._make(row)
 
     def delete_empty(self, session: Session, identity: Identity) -> None:
         session.rows(*sql.among(sql.DELETE_EMPTY, [self._reader.key(identity)]))

@@ -21,7 +21,7 @@ from typing import Any
 
 from factmem.errors import CorruptJournalError, StorageError
 from factmem.providers._sql.sealing import Extent
-from factmem.providers._sql.session import COLUMNS, DEFINITIONS, End, Head, Line, Row
+from factmem.providers._sql.session import COLUMNS, DEFINITIONS, End, Head, Line, Row, Session
 
 _FIND = f"SELECT {COLUMNS} FROM places WHERE place = ?"  # noqa: S608
 
@@ -54,18 +54,15 @@ WHERE place = ?
 """
 
 
-class SqliteSession:
+class SqliteSession(Session):
     """A connection, or the lack of one while there is no database.
 
     `create` and `lock`, the creation and the lock of the store, are those of a session that may
     write; `renew` begins another snapshot in one that only reads. `file` identifies the file.
     """
 
-    store = 1
-    """A folder has one store."""
     most_lines, most_bytes = 2000, 1 << 20
     """Few: an answer is no round trip, and its lines are in memory together."""
-    appends_at_once = False
 
     def __init__(
         self,
@@ -120,9 +117,6 @@ class SqliteSession:
                         db.execute("ROLLBACK")
                 raise
 
-    def select_store(self, number: int) -> None:
-        self.store = number
-
     def read_places(self, known: Mapping[bytes, Extent]) -> list[Row]:
         """See `Session.read_places`; the caller reads a snapshot."""
         self.give_way()
@@ -173,22 +167,6 @@ class SqliteSession:
         if topics:
             many(_INSERT_TOPIC, topics)
         many(_SET_END, [(*each[2:5], *end, place) for place, each, *end in ends])
-
-    def append_plain(
-        self, store: int, heads: Sequence[Head], lines: Sequence[Line], mark: int, at: int
-    ) -> list[Row]:
-        raise AssertionError("lines have checksums of their numbers, which are not known yet")
-
-    # The outcome of a commit is always known, so no attempt needs a mark.
-
-    def find_mark(self, places: Sequence[bytes], marks: Sequence[int]) -> None:
-        """See `Session.find_mark`."""
-
-    def read_marks(self, place: bytes) -> Mapping[int, int]:
-        return {}
-
-    def void_marks(self, places: Sequence[bytes], marks: Sequence[int]) -> None:
-        """See `Session.void_marks`."""
 
     def check_rows(self) -> None:
         """Raise `CorruptJournalError` if there are lines whose place has no row."""

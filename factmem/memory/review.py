@@ -23,8 +23,9 @@ from factmem.models.actors import acting_unless_named
 from factmem.models.facts import AnyFact, FactSource, FactState, SingleFact, SourceKind
 from factmem.models.places import MemorySubject, Place
 from factmem.models.when import TimeProvider, stamp, utc
+from factmem.providers._four_methods import fact_store
 from factmem.providers._reader import FactReader, each_of
-from factmem.providers.store import FactStore, fact_store
+from factmem.providers.store import FactStore
 
 __all__ = ["InboxItem", "MemoryReview"]
 

@@ -15,6 +15,9 @@ from factmem.providers.results import PlaceInfo, PlaceLimit
 
 R = TypeVar("R")
 
+FEW = 1000
+"""The most values of a place that is presented on the event loop, which takes 4 ms."""
+
 Present: TypeAlias = Callable[[Ledger, str], R]
 """A pure function of the ledger of a place and the time for expiry, as a stamp."""
 

@@ -29,11 +29,6 @@ def definitions_in(ledger: Ledger, now: str) -> dict[str, ConceptDefinition]:
         ) from None
 
 
-def new_definitions(ledger: Ledger, concepts: Iterable[Concept[Any, Any]], now: str) -> list[Entry]:
-    """Return the entry that changes the definitions in a ledger, if there is anything to change."""
-    return _entries(taken_over(definitions_in(ledger, now), concepts).values(), now)
-
-
 def _entries(new: Iterable[ConceptDefinition], now: str) -> list[Entry]:
     facts = [_stored(each, now) for each in new]
     return [{"at": now, "facts": facts}] if facts else []
@@ -69,7 +64,7 @@ async def define(backend: Backend, told: Iterable[Told]) -> None:
     def present(ledger: Ledger, now: str) -> list[Entry]:
         known = definitions_in(ledger, now)
         newer = [each for each in given if _rank(each) > _rank(known.get(each.keyword))]
-        return _entries(newer, now) + new_definitions(ledger, named, now)
+        return _entries(newer, now) + _entries(taken_over(known, named).values(), now)
 
     # Mostly all are known, and a read takes no lock.
     if await backend.present(DEFINITIONS, present):

@@ -15,11 +15,26 @@ from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.when import WhenLike
 from factmem.providers.provider import AgentMemoryProvider
 from factmem.providers.results import Learned, Moment, RetractedFact
-from factmem.providers.store import FactStore, fact_store
+from factmem.providers.store import FactStore
 
 
 def as_store(provider: AgentMemoryProvider) -> FactStore:
     return provider if isinstance(provider, FactStore) else FourMethods(provider)
+
+
+def is_complete(store: FactStore) -> bool:
+    """Return whether a store can do more than the four methods of a small provider."""
+    return not isinstance(store.small_provider, str)
+
+
+def fact_store(store: FactStore) -> FactStore:
+    """Return a store, or raise `TypeError` if it wraps a provider with four methods."""
+    if is_complete(store):
+        return store
+    raise TypeError(
+        f"{store.small_provider} is not a FactStore: listing, forgetting, merging, exporting and "
+        "tools need a subclass of FactStore, such as LocalFileMemoryProvider(path)"
+    )
 
 
 class FourMethods(FactStore):

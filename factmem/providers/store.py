@@ -48,6 +48,7 @@ from factmem.models.places import (
 )
 from factmem.models.when import When, WhenLike, moment, stamp
 from factmem.providers._backend import (
+    FEW,
     Backend,
     Change,
     ErasedSinceError,
@@ -91,9 +92,6 @@ __all__ = ["FactStore"]
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-_FEW = 1000
-"""The most values of a place that is presented on the event loop, about 4 ms."""
 
 
 @guided(NAMES, arguments=ARGUMENTS, calls=("save",), closing=True)
@@ -213,7 +211,7 @@ class FactStore:
         if valid_at is not None:
             return await self._held(identity, until, valid_at, present)
         if until is None:
-            return await self._presented(identity, present, most=_FEW)
+            return await self._presented(identity, present, most=FEW)
         return await self._backend.present(identity, present, until=until)
 
     async def find(
@@ -221,11 +219,9 @@ class FactStore:
     ) -> AnyFact | None:
         """Return the fact of a place with this id, of those of `load_all`; None if there is none."""
         named, identity = checked_concepts(concepts), self._enter_place(place)
-
-        def present(ledger: Ledger, now: str) -> list[AnyFact]:
-            return found_fact(ledger.at(now), fact_id, named, now)
-
-        found = await self._presented(identity, present, most=_FEW)
+        found = await self._presented(
+            identity, lambda ledger, now: found_fact(ledger.at(now), fact_id, named, now), most=FEW
+        )
         return found[0] if found else None
 
     async def load_by_description(
@@ -268,10 +264,7 @@ class FactStore:
         """
         named, identity = checked_concepts(concepts), self._enter(subject, scope)
 
-        def present(ledger: Ledger, now: str) -> list[Proposal]:
-            return ledger.proposals(named, now)
-
-        return await self._presented(identity, present)
+        return await self._presented(identity, lambda ledger, now: ledger.proposals(named, now))
 
     async def forget(
         self,
@@ -420,8 +413,6 @@ class FactStore:
         `amend` apply. It may be called again. The result is the number of entries, 1 or 0.
         """
         expect_function(change, "change", "amend_current(change, subject, scope)")
-        if self._limit is not None:  # which counts the bytes of all entries
-            return await self._amend_by_entries(change, subject, scope)
         count: int | None = None
         by = present_actor()
 
@@ -431,18 +422,13 @@ class FactStore:
             count = len(made)  # of the last call: a transaction may be repeated
             return Change(made[0] if made and keywords_of(made[0]) else None)
 
-        await self._backend.change(self._enter(subject, scope), decide)
-        # A backend does not ask about a place that does not exist.
-        if count is None:
-            return await self._amend_by_entries(change, subject, scope)
+        if self._limit is None:  # which counts the bytes of all entries
+            await self._backend.change(self._enter(subject, scope), decide)
+        if count is None:  # a backend does not ask about a place that does not exist
+            return await self.amend(
+                lambda known, now: list(filter(None, [change(Ledger(known), now)])), subject, scope
+            )
         return count
-
-    async def _amend_by_entries(
-        self, change: CurrentChange, subject: MemorySubject, scope: MemoryScope
-    ) -> int:
-        return await self.amend(
-            lambda known, now: list(filter(None, [change(Ledger(known), now)])), subject, scope
-        )
 
     async def rewrite(self, edit: Edit, subject: MemorySubject, scope: MemoryScope) -> int:
         """Rewrite the ledger of a place, history included; return how many entries changed.
@@ -545,7 +531,7 @@ class FactStore:
         identity, most = checked_page(after, limit)
         self._check_open()
         found = await self._backend.identities(wanted, identity, most)
-        if len(found) <= _FEW:
+        if len(found) <= FEW:
             return list(map(Place.of_identity, found))
         return await run_sync(_places_of, found)
 
@@ -608,7 +594,7 @@ class FactStore:
             changes = ledger.changes(since, named, now)
             return None if changes is None else PlaceChanges(ledger.version(now), changes)
 
-        return await self._presented(identity, present, most=_FEW)
+        return await self._presented(identity, present, most=FEW)
 
     async def read_index(self, subject: MemorySubject, scope: MemoryScope) -> bytes | None:
         """Return the index last written for a place; None if there is no complete one."""
@@ -666,8 +652,7 @@ class FactStore:
         if self._limit is not None and stated:
             await check_room(self._limit, self._backend, identity, entry)
         try:
-            state = None if since is None else since.state
-            await self._backend.append(identity, entry, since=state)
+            await self._backend.append(identity, entry, since=since and since.state)
         except ErasedSinceError:
             return Learned(is_erased=True)
 
@@ -707,8 +692,7 @@ class FactStore:
                 await self.erase(subject, scope)
             return bool(entries or chats)
         for chat in chats:
-            assert keeper is not None  # noqa: S101 - it has returned the conversations
-            await keeper.remove(chat.id, receipt.place, before=until)
+            await self.conversations.remove(chat.id, receipt.place, before=until)
 
         def younger(entries: Sequence[Entry]) -> list[Entry | None]:
             return [each if each["at"] > kept else None for each in entries]
@@ -809,21 +793,6 @@ class FactStore:
     def _check_open(self) -> None:
         if self._is_closed:
             raise ValueError(f"This {type(self).__name__} is closed: make a new one")
-
-
-def is_complete(store: FactStore) -> bool:
-    """Return whether a store can do more than the four methods of a small provider."""
-    return not isinstance(store.small_provider, str)
-
-
-def fact_store(store: FactStore) -> FactStore:
-    """Return a store, or raise `TypeError` if it wraps a provider with four methods."""
-    if is_complete(store):
-        return store
-    raise TypeError(
-        f"{store.small_provider} is not a FactStore: listing, forgetting, merging, exporting and "
-        "tools need a subclass of FactStore, such as LocalFileMemoryProvider(path)"
-    )
 
 
 def _places_of(identities: list[Identity]) -> list[Place]:

@@ -32,6 +32,7 @@ from factmem.ledger.ledger import Ledger
 from factmem.models.places import Boundary, Identity
 from factmem.models.when import StoreClock, micros
 from factmem.providers._backend import (
+    FEW,
     Decision,
     Erased,
     ErasedSinceError,
@@ -82,9 +83,6 @@ Progress: TypeAlias = Callable[[int, int], None]
 """Called with the number of places that are done, and with the total."""
 
 _Restart: TypeAlias = "weakref.WeakMethod[Callable[[], None]]"
-
-_FEW = 1000
-"""Values of the largest place that is presented on the event loop, which takes 4 ms at most."""
 
 
 def in_thread(
@@ -298,7 +296,7 @@ class StoredPlaces:
                 identity, lambda entries: present(Ledger(entries, until=until), until)
             )
         reads, view = self._reads, self._views.known(identity)
-        if reads is None or view is None or not view.is_warm or len(view) > _FEW:
+        if reads is None or view is None or not view.is_warm or len(view) > FEW:
             # A first read may take long, so it does not delay the reads that share a query.
             return await self.work(lambda: self._present(identity, present, keyword))
         await reads.submit(identity)

@@ -110,10 +110,6 @@ class Pending(Generic[W]):
             self._future.set_result(None)
 
 
-def _do_nothing(is_wanted: Callable[[], bool]) -> None:
-    """Do nothing when idle."""
-
-
 class GroupCommit(Generic[W]):
     """Commits queued pieces of work in batches.
 
@@ -131,7 +127,7 @@ class GroupCommit(Generic[W]):
         self,
         commit: Callable[[Sequence[Pending[W]]], None],
         workers: Workers,
-        rest: Callable[[Callable[[], bool]], None] = _do_nothing,
+        rest: Callable[[Callable[[], bool]], None] = lambda _: None,
     ) -> None:
         self._pid = os.getpid()
         self._commit = commit

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from anyio import CancelScope
@@ -23,9 +24,7 @@ from factmem.models.places import DEFINITIONS, Identity, Place
 from factmem.models.when import StoreClock, TimeProvider, system_clock
 from factmem.providers._backend import Change
 from factmem.providers._sql.anchors import check_erased
-from factmem.providers._sql.places import PlaceReader
 from factmem.providers._sql.search import StoredSearch
-from factmem.providers._sql.session import Session
 from factmem.providers._sql.store import SqlStore
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers._sql.stores import Opening
@@ -186,7 +185,7 @@ class LocalFileMemoryProvider(SqlStore):
             count = await work(restoration.fill)
             folder, storage = restoration.folder, self._chosen
             async with LocalFileMemoryProvider(folder, storage=storage, clock=self._clock) as copy:
-                await copy._check_erased()
+                await work(partial(copy._places.read_store, check_erased, None))
                 # Before `publish`, so that no reader sees a place that was erased.
                 count += await copy.replay_erasures(receipts)
             await work(restoration.publish)
@@ -229,14 +228,6 @@ class LocalFileMemoryProvider(SqlStore):
             with CancelScope(shield=True):
                 await work(draft.close)
         return SalvagedStore(saved, lost, sum(each.missing for each in found))
-
-    async def _check_erased(self) -> None:
-        """Raise unless this store wrote the rows of the erasures that it knows."""
-
-        def check(session: Session, reader: PlaceReader) -> None:
-            check_erased(session, reader)
-
-        await self._places.work(lambda: self._places.read_store(check, None))
 
     async def _add(self, identity: Identity, entries: list[Entry]) -> None:
         """Add the entries of a place or of a conversation that this store does not have."""

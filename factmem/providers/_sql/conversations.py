@@ -227,9 +227,10 @@ class StoredConversations:
                     writer.add(session, identity, entries, mark)
                     if learn_after is not None:
                         now, most = micros(at), _RESTLESS * learn_after
-                        new_row = _queued(reader, place, key, added[0].number)
-                        due = now + learn_after
-                        session.rows(sql.QUEUE, [*new_row, due, now, most, most])
+                        names = [key, reader.key(place), reader.new_row(place).scope]
+                        times = [now + learn_after, now, most, most]
+                        learnt = added[0].number
+                        session.rows(sql.QUEUE, [*names, reader.store.number, learnt, *times])
                 else:
                     writer.delete_empty(session, identity)
             return added
@@ -426,10 +427,6 @@ class StoredConversations:
             return LearningState(count - int(failed), int(failed), since)
 
         return self._places.read_store(read, LearningState(0, 0, None))
-
-
-def _queued(reader: PlaceReader, place: Identity, key: bytes, learnt: int) -> list[object]:
-    return [key, reader.key(place), reader.new_row(place).scope, reader.store.number, learnt]
 
 
 def _numbered(turns: Iterable[NewTurn], last: int, at: str) -> list[Turn]:

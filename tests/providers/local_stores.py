@@ -16,6 +16,7 @@ KEY = Key.generate()
 """The key of the encrypted stores."""
 
 ALICE, BOB = PERSON.of("alice"), PERSON.of("bob")
+CAROL = PERSON.of("carol")
 
 
 def disk(root: Path) -> dict[str, bytes]:

@@ -15,14 +15,14 @@ from factmem.errors import CorruptJournalError, StorageError
 from factmem.models.facts import MultipleFacts, SingleFact
 from factmem.providers._sqlite import database
 from factmem.providers._sqlite.database import SqliteDatabase
-from factmem.providers._sqlite.files import DiskFullError
+from factmem.providers._sqlite.files import DatabaseFiles, DiskFullError
 from factmem.providers._sqlite.session import SqliteSession
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import Storage
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, languages, theme
 from tests.doors import FailingDoor, watched
 from tests.processes import apart
-from tests.providers.local_stores import ALICE, BOB, current, is_sound
+from tests.providers.local_stores import ALICE, BOB, CAROL, current, is_sound
 
 NOBODY = 65534
 """A numeric user id other than root's."""
@@ -309,12 +309,15 @@ async def test_facts_can_be_erased_on_a_full_disk(
     async with LocalFileMemoryProvider(root, storage=storage) as store:
         await store.save(SingleFact(THEME, "dark"), ALICE, AGENT)
         await store.save(MultipleFacts(LANGUAGES, ["Kotlin", "Rust"]), BOB, AGENT)
+        for value in ("dark", "light"):
+            await store.save(SingleFact(THEME, value), CAROL, AGENT)
         full.append(root)
 
         with pytest.raises(StorageError, match="full"):
             await store.save(SingleFact(THEME, "light"), ALICE, AGENT)
         receipt = await store.erase(ALICE, AGENT)
         forgotten = await store.forget(BOB, AGENT, concept=LANGUAGES, value="Rust", purge=True)
+        assert await store.compact(CAROL, AGENT) > 0
 
         assert (receipt.count, receipt.copies_remain, forgotten) == (1, False, 1)
         assert await current(store, ALICE) == []
@@ -323,6 +326,31 @@ async def test_facts_can_be_erased_on_a_full_disk(
         full.clear()
         await store.save(SingleFact(THEME, "light"), ALICE, AGENT)
         assert await current(store, ALICE) == ["light"]
+
+
+async def test_a_new_process_erases_on_a_full_disk(
+    root: Path, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite cannot even read a database if its log's index has no room, and commands look first."""
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        await store.save(SingleFact(THEME, "dark"), ALICE, AGENT)
+        await store.save(SingleFact(THEME, "light"), BOB, AGENT)
+    opened = DatabaseFiles._opened
+
+    def refused(self: DatabaseFiles) -> object:
+        if (root / "reserve").stat().st_size == ROOM:
+            exc = sqlite3.OperationalError("disk I/O error")
+            exc.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+            raise exc
+        return opened(self)
+
+    monkeypatch.setattr(DatabaseFiles, "_opened", refused)
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        assert await current(store, BOB) == ["light"]
+        assert ROOM // 2 < (root / "reserve").stat().st_size < ROOM
+        assert (await store.erase(ALICE, AGENT)).count == 1
+
+    assert (root / "reserve").stat().st_size == ROOM, "it is filled again when there is room"
 
 
 async def test_a_full_disk_fails_a_ping(root: Path, storage: Storage, full: list[Path]) -> None:

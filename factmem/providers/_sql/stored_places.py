@@ -732,7 +732,7 @@ class StoredPlaces:
                 done = writer.edit(session, identity, edit)
             return done.freed if done else 0
 
-        return self._changed(identity, write, self.database.write)
+        return self._changed(identity, write, self.database.forget)
 
 
 def _unread(

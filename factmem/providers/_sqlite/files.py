@@ -26,6 +26,7 @@ from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,8 @@ _SIDES = tuple(f"{NAME}-{side}" for side in ("wal", "shm", "journal"))
 _RESERVE = "reserve"
 _RESERVED = 1 << 20
 """The bytes of a file that is given up on a full disk, because erasing needs room in the log."""
+_STEP = 1 << 16
+"""The bytes of it that an opening on a full disk takes for the index of the log."""
 
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 REFUSED = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
@@ -288,20 +291,16 @@ class DatabaseFiles:
 
         The mark is in the reserve, and so in no copy by `backup`. It is written if there is none.
         """
-        with suppress(OSError):
-            fd = os.open(self.root / _RESERVE, os.O_RDWR | ORDINARY)
-            with open(fd, "r+b", buffering=0) as file:
-                known, found = file.read(len(mark)), os.fstat(fd)
-                if found.st_nlink > 1 or not stat.S_ISREG(found.st_mode):
-                    return  # it is another file too
-                if known == bytes(len(mark)):
-                    file.seek(0)
-                    file.write(mark)
-                elif known != mark:
-                    raise TamperedError(
-                        f"{str(self.path)!r} is the database of another store than this folder had: "
-                        f"put its own back, or remove the file 'reserve' if that was meant"
-                    )
+        with suppress(OSError), self._reserve() as (file, _):
+            known = file.read(len(mark))
+            if known == bytes(len(known)):
+                file.seek(0)
+                file.write(mark)
+            elif known != mark:
+                raise TamperedError(
+                    f"{str(self.path)!r} is the database of another store than this folder had: "
+                    f"put its own back, or remove the file 'reserve' if that was meant"
+                )
 
     def _remove_unlinked(self) -> None:
         for path in self.root.glob(f"{_UNLINKED}*"):
@@ -313,7 +312,12 @@ class DatabaseFiles:
         Also returns whether the file cannot change: the folder is read-only and has no log.
         """
         with self.readable():
-            return self._opened() if self.exists() else None
+            try:
+                return self._opened() if self.exists() else None
+            except sqlite3.Error as exc:
+                if not is_full(exc) or not self._shorten_reserve():
+                    raise
+                return self._opened()  # the index of the log, 32 KiB, now has room
 
     @contextmanager
     def readable(self) -> Generator[None]:
@@ -400,7 +404,7 @@ class DatabaseFiles:
             )
         if code_of(exc) in DAMAGED:
             return self._damaged(name)
-        if code_of(exc) == sqlite3.SQLITE_FULL:
+        if is_full(exc):
             return DiskFullError(
                 f"The disk is full ({name}): {str(self.path)!r}. Nothing was written: free some room"
             )
@@ -428,15 +432,29 @@ class DatabaseFiles:
         )
 
     def fill_reserve(self) -> None:
-        path = self.root / _RESERVE
-        if path.exists():
-            return
-        try:
-            with open(self._new(path), "wb") as file:
-                file.write(bytes(_RESERVED))
-        except OSError:  # the disk is full: the next opening tries again
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
+        """Fill the reserve as far as the disk has room; the next opening tries again."""
+        with suppress(OSError):
+            os.close(self._new(self.root / _RESERVE))
+        with suppress(OSError), self._reserve() as (file, size):
+            file.seek(size)
+            file.write(bytes(max(0, _RESERVED - size)))
+
+    def _shorten_reserve(self) -> bool:
+        """Free room to open the database on a full disk; leave at least half for erasures."""
+        with suppress(OSError), self._reserve() as (file, size):
+            file.truncate(max(size - _STEP, _RESERVED // 2))
+            return size > _RESERVED // 2
+        return False
+
+    @contextmanager
+    def _reserve(self) -> Generator[tuple[FileIO, int]]:
+        """Give the reserve and its size; raise `OSError` if it is another file, too."""
+        fd = os.open(self.root / _RESERVE, os.O_RDWR | ORDINARY)
+        with open(fd, "r+b", buffering=0) as file:
+            found = os.fstat(fd)
+            if found.st_nlink > 1 or not stat.S_ISREG(found.st_mode):
+                raise OSError("The reserve is another file, too")
+            yield file, found.st_size
 
     def give_up_reserve(self) -> None:
         (self.root / _RESERVE).unlink(missing_ok=True)
@@ -444,6 +462,12 @@ class DatabaseFiles:
 
 def code_of(exc: sqlite3.Error) -> int:
     return getattr(exc, "sqlite_errorcode", 0) & 0xFF
+
+
+def is_full(exc: sqlite3.Error) -> bool:
+    """Whether the disk has no room for a write, or for the index of the log that all access needs."""
+    codes = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
+    return getattr(exc, "sqlite_errorcode", 0) in codes
 
 
 def _set_wal(db: sqlite3.Connection, until: float | None = None) -> None:

@@ -22,7 +22,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Protocol, runtime_checkable
@@ -184,6 +183,8 @@ class _Sync:
         """The device and the serial of each file in the folder."""
         self._replaced: set[str] = set()
         """Own files that are removed, once what they should have is in others."""
+        self._rekeyed: set[str] = set()
+        """Own files of the key before, which this one does not open."""
         self._gone: dict[str, set[str]] = {}
         """The digests that were in files that are gone, by place."""
         self._again: set[str] = set()
@@ -213,7 +214,7 @@ class _Sync:
         await self._look()
         await self._note_removals()
         if not is_dry:
-            new = self._names.keys() - (known.own if is_unread else known.files)
+            new = self._names.keys() - (known.own if is_unread else known.files) - self._rekeyed
             # After a restore also the own ones, before they are replaced.
             await self._receive(sorted(self._names if self._is_older else new), progress)
         # What only files had that are gone now is published by this device.
@@ -231,7 +232,9 @@ class _Sync:
         is_rekeyed = bool(known.own) and known.key != self._files.key_id
         whole = {} if is_rekeyed else self._files.whole(known.own)
         self._replaced = (own.keys() | known.own) - whole.keys()
-        if self._replaced and not is_rekeyed:
+        if is_rekeyed:
+            self._rekeyed = self._replaced
+        elif self._replaced:
             self._problems.append(
                 f"{len(self._replaced)} files of this device were missing or changed, or are older "
                 f"ones, or of a sync that was killed: they are replaced"
@@ -368,8 +371,7 @@ class _Sync:
             (before, last), erased_at = known.places[name], await self._erased_until(name)
             is_changed = is_edited(before, part.state) or erased_at >= last
             self._is_older |= not is_changed or max(part.last, erased_at) < last
-            own = chain(*(cut(known.files[file].get(name, "")) for file in known.own))
-            self._is_removed |= not gone.isdisjoint({*own, *self._gone.get(name, ())})
+            self._is_removed |= is_changed
 
     async def _receive(
         self, new: Sequence[str], progress: Callable[[int, int], None] | None

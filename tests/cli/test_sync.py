@@ -108,6 +108,13 @@ def test_a_damaged_file_gives_an_exit_code(folder: Path) -> None:
     assert "Busan" in run("show", PLACE)
 
 
+def test_a_new_phrase_does_not_call_the_own_files_damaged(folder: Path) -> None:
+    """A device that takes another one away has no error of its own."""
+    run("sync", "shared", "--new")
+
+    assert "cannot be opened" not in run("sync", "shared", "--new")
+
+
 def test_a_dry_run_tells_what_would_be_sent(folder: Path) -> None:
     joined()
     run("set", PLACE, "pets", "Rex", "--type", "text")

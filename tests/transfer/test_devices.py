@@ -203,10 +203,13 @@ async def test_the_folder_tells_no_words(world: World) -> None:
     assert await other.store.load_all(place.subject, place.scope) != []
 
 
-async def test_a_purged_value_leaves_all_devices_and_the_folder(world: World) -> None:
-    """The device that purged says who may still have it."""
+@pytest.mark.parametrize("is_own", [True, False])
+async def test_a_purged_value_leaves_all_devices_and_the_folder(
+    world: World, *, is_own: bool
+) -> None:
+    """The device that purged says who may still have it, also if another one has written it."""
     one, other = await world.add(), await world.add()
-    await one.store.save(SingleFact(CITY, "canary"), *ALICES)
+    await (one if is_own else other).store.save(SingleFact(CITY, "canary"), *ALICES)
     await world.settle()
     world.clock.now += timedelta(hours=1)
     await one.store.forget(*ALICES, concept=CITY, value="canary", purge=True)
@@ -214,7 +217,7 @@ async def test_a_purged_value_leaves_all_devices_and_the_folder(world: World) ->
     first = await one.sync()
 
     assert [at for _, at in first.behind] == [datetime(2026, 1, 1, tzinfo=UTC)]
-    assert b"canary" not in world.opened()
+    assert (b"canary" in world.opened()) != is_own, "a device replaces its own files only"
     await other.sync()
     assert (await one.sync()).behind == ()
     assert b"canary" not in world.opened()

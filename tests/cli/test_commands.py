@@ -784,7 +784,7 @@ def test_a_whole_name_lists_no_other_places(
     listing = LocalFileMemoryProvider.list_places
 
     async def narrow(self: Any, **options: Any) -> Any:
-        assert options.get("limit") == 1 or len(options["subjects"]) == 1
+        assert options.get("limit") == 1 or options["within"].places
         return await listing(self, **options)
 
     monkeypatch.setattr(LocalFileMemoryProvider, "list_places", narrow)

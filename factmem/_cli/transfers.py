@@ -118,7 +118,7 @@ def json_rows(file: IO[bytes]) -> Iterator[Row]:
             }
             yield Row(where, present, is_typed=True)
     except DamagedError as exc:
-        raise CommandError(str(exc)) from None
+        raise CommandError(f"{exc}; for CSV pass --format csv") from None
 
 
 def records_in(file: IO[bytes]) -> Iterator[Mapping[str, Any] | ImportProblem]:

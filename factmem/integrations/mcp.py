@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any, TypeAlias
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 from weakref import WeakValueDictionary
 
 import mcp_types as types
@@ -293,7 +293,7 @@ class _Served:
         if isinstance(params.ref, types.ResourceTemplateReference):
             text = await self._actions["list_concepts"].call({}, context)
             if not text.startswith("Error:"):
-                names = [quote(each["concept"], safe="") for each in json.loads(text)["concepts"]]
+                names = [each["concept"] for each in json.loads(text)["concepts"]]
         found = [each for each in names if each.startswith(params.argument.value)][:100]
         return types.CompleteResult(completion=types.Completion(values=found))
 

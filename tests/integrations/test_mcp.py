@@ -184,14 +184,18 @@ async def test_a_concept_is_a_resource_with_its_values_in_full() -> None:
     long = "x" * 16_000
     async with Client(memory_server(await vim_memory(), user="alice")) as client:
         await text_of(client, "memory_save", concept="licence text", value=long)
+        await text_of(client, "memory_save", concept="취미", value="chess")
         found: Any = await client.read_resource(f"{FACTS_URI}/licence%20text")
         ref = ResourceTemplateReference(type="ref/resource", uri=f"{FACTS_URI}/{{concept}}")
-        keywords = await client.complete(ref, {"name": "concept", "value": "e"})
+        keywords = [
+            (await client.complete(ref, {"name": "concept", "value": value})).completion.values
+            for value in ("e", "취")
+        ]
         with pytest.raises(MCPError, match="Unknown resource"):
             await client.read_resource(f"{FACTS_URI}/shell")
 
     assert json.loads(found.contents[0].text)["facts"][0]["values"] == [long]
-    assert keywords.completion.values == ["editor"]
+    assert keywords == [["editor"], ["취미"]]
 
 
 async def test_prompts_of_the_user() -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from operator import ne
 from typing import Any
 
 from factmem.models.facts import Concept
@@ -18,6 +19,7 @@ _KEYS = re.compile(
     r"|xox[abeprs]-[A-Za-z0-9-]{10,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}"
     r"|pypi-[A-Za-z0-9_-]{30,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"
     r"|eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?"
+    r"|Bearer\s+[\w.~+/-]{16,}|(?=[A-Z0-9-]*[A-Z]\d)(?:[A-Z0-9]{4,6}-){3,}[A-Z0-9]{4,6}(?![-\w])"
     r")"
     r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----"
     r"|(?<=://)[^\s/:@]{1,100}:[^\s/@]{1,100}(?=@)"
@@ -59,19 +61,47 @@ _STATED = re.compile(
 _NAMED = re.compile(rf"(?:(?<![^\W_])(?:{_NAMES})|{_UNSPACED})([^\n]{{0,100}})", re.IGNORECASE)
 """The name of a secret, and what follows it: a word there is one only if it looks like a code."""
 _CODE = re.compile(
-    r"(?<![^\W_])(?:codes?|c[oó]digos?|codic[ei]|claves?|[ck]ombina(?:tion|ci[oó]n|ção|zione)|kod(?:u|e|ed|en)?|код\w{0,2}|unlock"
+    r"(?<![^\W_])(?:codes?|c[oó]digos?|codic[ei]|claves?|[ck]ombina(?:tion|ci[oó]n|ção|zione)|kod(?:u|e|ed|en)?|код\w{0,2}"
     r"|cvv|cvc|mã|รหัส)(?![^\W_])|번호|[门門]禁码|コード|番号|รหัส|(?<=[门門柜箱])码",
     re.IGNORECASE,
 )
-_LOCKED = re.compile(
-    r"(?<![^\W_])(?:doors?|gate|safe|al(?:l)?arm\w?|lock(?:er)?|padlock|phone|garage|building|card|office|luggage|suitcase|koffer|büro|tor|tresor|handy"
-    r"|[^\W_]{0,20}(?:türe?|schloss|karte|deur)|puerta|portal|caja fuerte|candado|tarjeta|porte|portail|immeuble|coffre|cadenas|valise|bureau|carte|maleta|mala|oficina"
-    r"|porta|portone|cancello|cassaforte|bancomat|valigia|ufficio|carta|portão|cofre|cartão|poort|kluis|slot|домофон\w?|сейф\w?|зам(?:ок|к\w)|чемодан\w?|офис\w?|двер\w{1,2}"
-    r"|подъезд\w?|карт\w|domofon\w?|bram[ay]|drzwi|sejf\w?|kap\u0131|kasa|cửa|két)(?![^\W_])"
-    r"|현관|도어락|금고|사물함|玄関|ドア|金庫|ロッカー|スーツケース|[门門]|保险箱|储物柜|ประตู|ตู้เซฟ",
+_ENTERED = re.compile(
+    r"(?<![^\W_])(?:unlock\w*|opens?|enter|press|punch|tap|disarm|(?:log|sign|get)s? in(?:to)?|öffne\w*|aufgeht|entsperr\w*|tipps?t?e?|gib|drück\w*|abgeschlossen"
+    r"|abr[eoi]\w*|marc[oa]r?|tecle\w+|puls[oa]r?|pong?o|desblo\w+|ouvr\w+|tap(?:e[rsz]?|ez)|compose[rsz]*|apr(?:e|o|ire)|digit(?:a|i|o|ar|are|e)|s?blocc\w+|toets\w*|typ"
+    r"|отк\u0440\w+|наб[ие]\u0440\w+|введи\w*|захожу|otwier\w+|wpis\w+|odblok\w+|aç\u0131l\w+|aç(?:\u0131yor|mak)\w*|gir(?:iyor|mek)\w*|tuşl\w+|yaz[\u0131i]\w+"
+    r"|bấm|nhập|mở|gõ|auke\w+|avat?a\w*|näppäil\w+|paina\w*|knappa\w*|öppna\w*|slår|[يتأ]فتح|أ?[كد]تب|أ?دخل)(?![^\W_])"
+    r"|누르|눌러|입력|열[리려]|풀[어려리]|치[면고]|들어[가갈와]|押|入力|開|入[るれ]|[按输開开]|กด|เปิด|ใส่|खुल|खोल|डाल|दबा",
     re.IGNORECASE,
 )
-"""A number is a secret beside words of both kinds: a postal code opens nothing."""
+"""What one does with a code, in a sentence or in the description of a keyword."""
+_THINGS = (
+    r"(?:(?:\w+-?)?door|gate|safe|vault|al(?:l)?arm\w*|(?:pad|door|bike)? ?lock(?:er|box)?|key ?pad|garage|shed|cabinet|\w*card|luggage|suitcase|koffer|(?:garten|hof)?tor|tresor"
+    r"|[^\W_]{0,20}(?:türe?|schloss|fach|karte|deur|slot|automat)|eingang|zugang|puerta|portal|caja fuerte|candado|taquilla|cajero|tarjeta|maleta|porte|portail|coffre"
+    r"|cadenas|valise|carte|immeuble|parking|porta|portone|cancello|cassaforte|bancomat|lucchetto|valigia|carta|portão|cofre|cartão|cadeado|mala|poort|kluis|larm|ovi"
+    r"|luk(?:ko|on)|domofon\w?|bankoma\w+|bram[ay]|drzwi|sejf\w?|karta|kłódk\w|kap\u0131\w*|kasa|kart|kili[dt]\w*|cửa|két|thẻ|khóa|домофон\w?|сейф\w?|зам(?:ок|к\w)"
+    r"|чемодан\w?|двер\w{1,2}|подъезд\w?|карт\w|باب|بطاقة|قفل|ताल[ाे]|तिजोरी|दरवाज़\w+)"
+)
+_UNSPACED_THINGS = r"현관|도어락|금고|사물함|카드|자물쇠|玄関|ドア|金庫|ロッカー|カード|スーツケース|鍵|[门門锁卡]|保险箱|储物柜|行李箱|ประตู|ตู้เซฟ|ล็อกเกอร์|บัตร|กุญแจ"
+_LOCKED = re.compile(rf"(?<![^\W_]){_THINGS}(?![^\W_])|{_UNSPACED_THINGS}", re.IGNORECASE)
+"""What a code opens. Beside it a number of which nothing is counted is one; a postal code is not."""
+_DEVICE = re.compile(
+    r".*(?:phone|mobile|[ti]pad|tablet|laptop|computer|rechner|handy|t[eé]l[eé]f|móvil|폰|スマホ|手机|มือถือ)",
+    re.IGNORECASE,
+)
+"""Names of models look like passwords: the code of a device has digits alone, or many changes."""
+_ENTRY = re.compile(
+    rf"(?:.* )?(?:{_THINGS}|wi ?fi|w?lan|router|modem|network|hotspot|sim|voice ?mail|bank|pankki|\w*banking|atm|log ?in|sign ?in|account|(?:e ?)?mail(?:box)?|posta|correo|почта"
+    r"|\w*unlock|access|entry|entrance|intercom|verification|authenticat(?:ion|or)|2fa|otp|tan|recovery|wallet|activation)"
+    rf"|.*(?:{_UNSPACED_THINGS}|인증|와이파이|ログイン|メール)",
+    re.IGNORECASE,
+)
+"""Keywords of what is entered with a code: a bare code under one is no size, price or date."""
+_EXPLAINED = re.compile(
+    r".*(?<!acces)s|.*\b(?:number|size|price|cost|salary|income|rent|age|year|built|date|time|hour|opening|score|room|flight|train|bus|address|(?:post|zip) ?(?:al )?code"
+    r"|postcode|zip|extension|version|model|plate|id|order|weight|height|distance|user ?name|handle|code ?name|speed|budget|balance|amount|count|rating|level)\b.*",
+    re.IGNORECASE,
+)
+"""Keywords that say what a number counts or names, plurals among them."""
 _BEFORE = re.compile(
     r"(\S{4,40})[\"',]* (?:is|'s|that's|ist|das ist|es|est|c'est|è) (?:[^\W_]{2,9} ){0,2}"
     rf"(?:{_NAMES})\s*(?:$|[.,;!]|(?:for|für|para|pour|per|von|de|di)\b)",
@@ -82,25 +112,84 @@ _PHRASE = re.compile(
     r"(?:seed|recovery|pass|secret) ?phrase (?:is|was|:)\s*((?:[a-z]{3,9}(?: |$|(?=[.,]))){4,24})",
     re.IGNORECASE,
 )
+"""A phrase of words that is called one; those of wallets are seen by their number."""
+_WORDS_OF_A_WALLET = frozenset({12, 15, 18, 21, 24})
+_WALLET_WORD = re.compile(r"[a-z]{3,8}")
 _PRODUCT = re.compile(r"pass|key|pin\d", re.IGNORECASE)
 """What products for secrets are called: "1Password"."""
 _KEYWORD = re.compile(rf"(?:^|.*[ -])(?:{_NAMES})", re.IGNORECASE)
+_QUESTION = re.compile(r"(?:security|recovery|secret) (?:question|answer)", re.IGNORECASE)
+_AMOUNT = re.compile(r"\d+(?:[.,:h]\d+[^\W\d_]{0,4}|[^\W\d_]{1,4})")
+"""A time, a decimal, or a number with its unit: "8.30", "45kg"."""
+_PASSWORD = re.compile(r"(?=.*\d)[^\W\d_][!$*](?=\w)")
+_DIALLED = re.compile(r"(?<![\d-])(?:\d(?:-\d){2,7}|\d{3} \d{3}(?<!000))(?![\d-]| \d)")
+"""Digits as people say codes: one by one, or in two groups of three."""
+_NO_DIGIT = re.compile(r"\D")
 _STRONG_MARK = re.compile(r"[^\W_][!#$%^&*_+~?](?=\w)")
 """A mark of passwords within a word."""
 _MARKS = frozenset("!@#$%^&*_=+~?")
 """Marks of passwords. Others join ordinary words: "password/PIN", "passwords (old)"."""
 
 
-def is_secret(keyword: str, value: str, quote: str) -> bool:
-    """Whether a value, which a quote states, looks like a password, a key or a card number."""
+def is_secret(keyword: str, value: str, stated: Iterable[str], *, about: str | None = None) -> bool:
+    """Whether a value, which quotes state, looks like a password, a key or a card number.
+
+    Args:
+        keyword: The keyword.
+        value: The value.
+        stated: The quote, and what stands around it.
+        about: What speaks of a made-up keyword: the sentence and the description. None for a
+            declared one.
+    """
     if _KEYS.search(value) or any(_is_card(each.group()) for each in _CARD.finditer(value)):
+        return True
+    words = value.split()
+    if len(words) in _WORDS_OF_A_WALLET and all(map(_WALLET_WORD.fullmatch, words)):
         return True
     if _KEYWORD.fullmatch(keyword.replace("-", " ")) and _is_code(value):
         return True
-    parts = value.split()
-    return any(_is_same(word, part) for word in _stated(quote) for part in parts) or any(
-        map(_is_code, _stated(value))
-    )
+    said = {each for text in stated for each in _stated(text)}
+    is_said = any(_is_same(each, word) for each in said for word in words)
+    is_code = about is not None and _opens_thing(keyword, value, about)
+    return is_said or is_code or any(map(_is_code, _stated(value)))
+
+
+def _opens_thing(keyword: str, value: str, said: str) -> bool:
+    """Whether a value is the code of what a made-up keyword names: "safe: 8260"."""
+    head, bare = keyword.replace("-", " "), value.strip(_AROUND + "#* ")
+    words = re.findall(r"[^\s/,]+", bare)
+    if _QUESTION.search(f"{head}\n{said}") or any(map(_PASSWORD.search, words)):
+        return True
+    if _EXPLAINED.fullmatch(head) or not words:
+        return False
+    is_entered, is_device = _ENTERED.search(said) is not None, _DEVICE.fullmatch(head) is not None
+    is_entry = is_device or _ENTRY.fullmatch(head) is not None
+    if re.fullmatch(r"\d[\d -]*", bare):
+        digits = _NO_DIGIT.sub("", bare)
+        sizes = {4, 6} if is_device else range(3 if is_entered else 4, 9)
+        is_near = is_entered or _LOCKED.search(said) is not None
+        is_counted = re.search(rf"\b{bare} [^\W\d_A-Z]{{4,}}", said) is not None
+        is_code = (
+            len(digits) in sizes and _opens(bare) and (is_entry or (is_near and not is_counted))
+        )
+        dialled = (_NO_DIGIT.sub("", each.group()) for each in _DIALLED.finditer(said))
+        return is_code or len(digits) >= 20 or digits in dialled
+    changes = max(map(_changes, words))
+    is_code = changes >= (4 if is_device else 1) and all(map(_opens, words))
+    is_random = changes >= 6 and len(bare) >= 16
+    return is_random or (is_code and (is_entry or is_entered or _is_locked(said)))
+
+
+def _is_locked(sentence: str) -> bool:
+    """Whether a sentence speaks of a thing that is locked, and of a code or what is done with it."""
+    is_code = _CODE.search(sentence) or _ENTERED.search(sentence)
+    return is_code is not None and _LOCKED.search(sentence) is not None
+
+
+def _changes(word: str) -> int:
+    """Return how often a word of four or more changes between letters and digits."""
+    kinds = [char.isdecimal() for char in word if char.isalnum()]
+    return sum(map(ne, kinds, kinds[1:])) if len(kinds) > 3 else 0
 
 
 def masked(text: str) -> str:
@@ -145,12 +234,14 @@ def _stated(text: str) -> list[str]:
         rest = re.split(r"[.;!?](?:\s|$)|。", each.group(1))[0].split()
         found += [word.strip(_AROUND) for word in rest if _STRONG_MARK.search(word)]
     for sentence in re.split(r"[.;!?](?:\s|$)|[。\n]", text):
-        if _CODE.search(sentence) and _LOCKED.search(sentence):
+        if _is_locked(sentence):
             found += filter(_opens, _words(sentence))
     before = (each.group(1).strip(_AROUND) for each in _BEFORE.finditer(text))
     found += filter(_is_strong_code, before)
     for each in _PHRASE.finditer(text):
         found += each.group(1).split()
+    for each in _KEYS.finditer(text):
+        found += filter(_is_strong_code, each.group().split())
     return found
 
 
@@ -159,10 +250,13 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _opens(word: str) -> bool:
-    """Whether a word of three or more letters and digits has a digit, and is no year."""
+    """Whether a word with a digit or mark may be a code: it is no year, time or amount."""
     bare = "".join(filter(str.isalnum, word))
-    is_year = bare.isdecimal() and len(bare) == 4 and 1900 <= int(bare) <= 2040
-    return len(bare) > 2 and any(map(str.isdecimal, bare)) and not is_year
+    if bare.isdecimal() and len(bare) == 4:
+        is_time = int(bare[:2]) < 24 and int(bare[2:]) < 60 and bare[3] in "05"
+        return not is_time and not 1900 <= int(bare) <= 2040
+    has_digit = any(map(str.isdecimal, bare)) and not _AMOUNT.fullmatch(word)
+    return len(bare) > 2 and (has_digit or _STRONG_MARK.search(word) is not None)
 
 
 def _is_strong_code(word: str) -> bool:
@@ -177,6 +271,8 @@ def _is_strong_code(word: str) -> bool:
 def _is_same(word: str, part: str) -> bool:
     """Whether a stated word is a part of a value, perhaps with an ending: "hana1234예요"."""
     part = part.strip(_AROUND)
+    if any(map(str.isdecimal, part)) and re.sub(r"\W", "", word) == re.sub(r"\W", "", part):
+        return True
     return word == part or (
         _is_code(part) and word.startswith(part) and not word[len(part)].isascii()
     )

@@ -25,7 +25,7 @@ from factmem._text.spelling import (
 from factmem._text.stated_period import stated_period
 from factmem.detection._earlier import message_digests
 from factmem.detection._evidence import Sentence, ends, has_its_numbers, is_telling, states
-from factmem.detection._items import NEGATIVE, UNSTATED, Item, as_item
+from factmem.detection._items import CREDENTIAL, NEGATIVE, UNSTATED, Item, as_item
 from factmem.detection.report import DetectionRequest, Doubt, Refusal, RejectedItem, RejectionReason
 from factmem.models._values import Canonical, normalized, sendable
 from factmem.models.facts import MAX_BEFORE, AnyConcept, Concept, FactSource, FactType, SourceKind
@@ -143,7 +143,7 @@ class Rules:
             concept, value = self._concept(item)
             values = _values(value, concept)
             citation = self._citation(item, values)
-            self._require_evidence(concept, values, citation, is_retraction=item.is_retraction)
+            self._require_evidence(concept, values, citation, item)
         except Refusal as refusal:
             return RejectedItem(position, refusal.reason, refusal.detail, raw)
         self._concepts.setdefault(concept.keyword, concept)  # for later items of the answer
@@ -420,24 +420,25 @@ class Rules:
         return Refusal(RejectionReason.UNTRUSTED_MESSAGE, detail)
 
     def _require_evidence(
-        self,
-        concept: AnyConcept,
-        values: Mapping[Canonical, object],
-        citation: _Citation,
-        *,
-        is_retraction: bool,
+        self, concept: AnyConcept, values: Iterable[Canonical], citation: _Citation, item: Item
     ) -> None:
         words = [text_of(key) for key in values]
-        plain = self._transcript.text(citation.message.number).plain
+        sentence, plain = (
+            citation.sentence.text,
+            self._transcript.text(citation.message.number).plain,
+        )
         start, end = max(citation.span[0] - 40, 0), citation.span[1]
-        stated = citation.quote, citation.sentence.text, plain[start:end]  # "My PIN? 4417"
-        if is_retraction:
-            sentence = plain[start : end + 40]
-            if not ends(sentence, (concept.keyword, concept.description, *words)):
+        if item.is_retraction:
+            if not ends(plain[start : end + 40], (concept.keyword, concept.description, *words)):
                 detail = "its quote has no negation and no word of the concept or the value"
                 raise Refusal(RejectionReason.WEAK_QUOTE, detail)
-        elif concept.keyword not in self._asked_for and any(
-            is_secret(concept.keyword, each, quote) for each in words for quote in stated
+            return
+        stated = citation.quote, sentence, plain[start:end]  # "My PIN? 4417"
+        if concept.keyword in self._asked_for:
+            return
+        about = None if self.is_declared(concept) else f"{sentence}\n{concept.description}"
+        if item.said_as == CREDENTIAL or any(
+            is_secret(concept.keyword, each, stated, about=about) for each in words
         ):
             detail = "its value looks like a secret, and no declared concept asks for one"
             raise Refusal(RejectionReason.SECRET, detail)

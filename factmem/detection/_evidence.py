@@ -28,7 +28,7 @@ from factmem.prompt._transcript import FoldedText, has_negation
 
 _SENTENCE_END = re.compile(r"[.!?\u061f\u0964\n。]+(?=\s|$|[^\x00-\x7f])|[;\n]")
 _QUESTION_MARKS = frozenset("?\u061f\u055e\u1367")
-_CLAUSE_END = re.compile(r"[.!?\u061f;,\u060c:\n()。、]|\s[-\u2013\u2014]\s")
+_CLAUSE_END = re.compile(r"[.!?\u061f;,\u060c:\n()。、]|\s[-\u2013\u2014]\s|(?:ค่ะ|ครับ)\s")
 """Where a clause ends: a negation beyond it belongs to something else."""
 _HEAD_END = re.compile(r"[.!?\u061f;,\u060c\n()。、]|\s[-\u2013\u2014]\s")
 """The same for the beginning of a clause: "Translate into German: I live in Rome" is one."""
@@ -38,7 +38,7 @@ _HEAD_LETTERS = 3
 _TAIL_LETTERS = 4
 """In scripts without spaces, and in Korean, so many letters behind a quote say more than
 politeness: "京都に引っ越す" and "かもしれません"."""
-_IN_THE = re.compile(r"\bno(?= [^\W\d_a-z])")
+_IN_THE = re.compile(r"\bno(?= [^\W_a-z])")
 """Portuguese, and no negation: "Moro no Porto"."""
 _CONTENT = 4
 """Values of shorter words only say whether something is there."""
@@ -99,9 +99,13 @@ class Sentence(NamedTuple):
         is_no = is_english_or_german(self.text)
         told = self if is_no else Sentence(*(_IN_THE.sub(" ", each) for each in self))
         if has_negation(told.quote):
-            clauses = [each for each in _CLAUSE_END.split(told.quote) if has_negation(each)]
+            clauses = _CLAUSE_END.split(told.quote)
+            shared = [
+                (len(stems(each) & stems(value)), has_negation(each), each) for each in clauses
+            ]
             is_meant = not is_kept and not has_negation(about)
-            return is_meant and any(has_common_word(value, each) for each in clauses)
+            _, is_denied, clause = max(shared)
+            return is_meant and is_denied and has_common_word(value, clause)
         before = _CLAUSE_END.split(told.before)[-1].split()[-3:]
         after = _CLAUSE_END.split(told.after)[0].split()[:1]
         return has_negation(" ".join(before)) or has_negation(" ".join(after))

@@ -9,7 +9,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from typing_extensions import TypeForm
 
 from factmem.detection._current_values import OfferedConcept
-from factmem.detection._items import NEGATIVE, STATED, UNSTATED, is_usable, listed
+from factmem.detection._items import CREDENTIAL, NEGATIVE, STATED, UNSTATED, is_usable, listed
 from factmem.detection.report import DetectionRequest
 from factmem.llm.base import Message
 from factmem.models.facts import FactType
@@ -94,7 +94,7 @@ def answer_schema(
     Each declared concept with a value type has an item schema of its own, up to forty of them. For
     the others the prompt gives the type.
     """
-    said_as: Schema = {"type": "string", "enum": [STATED, NEGATIVE, *UNSTATED[:-1]]}
+    said_as: Schema = {"type": "string", "enum": [STATED, NEGATIVE, *UNSTATED[:-1], CREDENTIAL]}
     before: Schema = {"who": {"type": "string"}, "said_as": said_as}
     before["action"] = {"type": "string", "enum": ["assert", "replace", "retract"]}
     if len(subjects) > 1:
@@ -223,8 +223,10 @@ of: "writer", or in English and as the message calls them: "son (mein Sohn)". Wh
 goes under a keyword about them, with their name in the value: "family", "mein Sohn spielt Schach". \
 "said_as" is "stated" if the writer says so, as true; "negative" if with a "not" that the keyword or \
 value keeps ("dislikes", "olives"); else "asked", "denied" (not so, or no longer), "supposed" (an \
-"if", a wish, a plan, a joke), "quoted" (others, or only you, said it) or "to work on" (text to \
-translate, a story, a role). Better leave such items out. What the value itself says is stated: "may move to Oslo"."""
+"if", a wish, a plan, a joke), "quoted" (others, or only you, said it), "to work on" (text to \
+translate, a story, all that a role says until it ends) or "credential" (it opens or proves something: \
+a code, password, key, security answer). Better leave such items out. What the value itself says is \
+stated: "may move to Oslo"."""
 """At the end of the question, where it is not overlooked, for those who pay for no verifying
 call."""
 

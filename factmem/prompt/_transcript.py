@@ -107,7 +107,7 @@ _WORDS = (
     # Finnish, Hungarian, Greek, Vietnamese, Indonesian
     "|ei|nem|δεν|όχι|không|tidak|bukan"
     # Arabic, Hebrew, Hindi
-    "|لا|لست|ليس|לא|नहीं|न"
+    "|لا|لست|ليس|לא|नहीं|(?<![\u0900-\u097f])न(?![\u0900-\u097f])"
     # The word that denies a question
     "|nein|nö|non|nope|nah|nee|nei|nej|아뇨"
 )
@@ -593,7 +593,7 @@ _LABEL = re.compile(
     rf"^[ \t>*_-]*(?:\d{{1,3}}[.)][ \t]+)?{_TIME_BEFORE}"
     r"(?:\[([^\]\n]{1,40})\]\s*[:>-]?|<([^>\n]{1,40})>\s*:?"
     r"|[*_\"]{0,2}([^\W_][^\n:\[\]<>()\"*]{0,39}?)[*_\"]{0,2}\s*"
-    r"(?:[\[(][^\])\n]{1,30}[\])]|@?\s*\d\d?:\d\d)?\s*(?::|(?<=[^\W_])>)[*_\"]{0,2})"
+    r"(?:[\[(][^\])\n]{1,30}[\])]|@?\s*\d\d?:\d\d)?\s*(?::(?!(?<=\d:)\d)|(?<=[^\W_])>)[*_\"]{0,2})"
     r"[ \t]*([^\n]*)",
     re.MULTILINE,
 )

@@ -1,11 +1,15 @@
 """Secrets: what is refused and masked, and 10,000 ordinary values that are not."""
 
+import re
 from itertools import product
 
 from benchmarks.detection.dialogue import HERE
 from factmem._text.secret_values import is_secret, masked
+from factmem.models.facts import Concept
+from factmem.testing.chat import ScriptedChatModel
 from tests.detection.judging import judge, outcome
 from tests.tables import table
+from tests.world import answer, item, memory_of, user
 
 # Words that resemble the name of a secret, or stand beside one, in ordinary sentences.
 THINGS = """
@@ -51,7 +55,9 @@ def test_no_ordinary_value_is_a_secret(stride: int) -> None:
     assert len(set(values)) == 10_000
     values = values[::stride]
 
-    refused = [each for each in values if is_secret("likes", each, f"I said {each} to you")]
+    refused = [
+        each for each in values if is_secret("likes", each, [f"I said {each} to you"], about="")
+    ]
     changed = [each for each in values if masked(each) != each]
 
     assert refused == []
@@ -97,7 +103,7 @@ SECRETS = [
 
 @table(("keyword", "value", "quote"), SECRETS)
 def test_secrets_are_refused(keyword: str, value: str, quote: str) -> None:
-    assert is_secret(keyword, value, quote)
+    assert is_secret(keyword, value, [quote])
 
 
 @table(
@@ -115,17 +121,78 @@ def test_quotes_are_masked(text: str, expected: str) -> None:
     assert masked(text) == expected
 
 
-STATED = (HERE / "chat" / "secrets.txt").read_text(encoding="utf-8").splitlines()
+CHAT = HERE / "chat"
 
 
-@table("line", STATED)
+def lines(name: str) -> list[str]:
+    return (CHAT / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+
+
+def judged(line: str, **more: str) -> str:
+    """Return the outcome of a line: a chat, a quote from its last message, a keyword and a value."""
+    said, quote, keyword, value = line.split(" | ")
+    texts = [re.sub("^> ", ">", text) for text in said.split(" // ")]
+    item = {"message": len(texts) - 1, "quote": quote, "keyword": keyword, "value": value}
+    return outcome(judge(texts, item | more))
+
+
+@table("line", lines("secrets"))
 def test_a_stated_secret_is_refused_whatever_its_quote_leaves_out(line: str) -> None:
     """In twelve languages; the quotes have the value alone."""
-    said, quote, keyword, value = line.split(" | ")
-    assert outcome(judge(said, {"quote": quote, "keyword": keyword, "value": value})) == "secret"
+    assert judged(line) == "secret"
 
 
-@table("line", (HERE / "chat" / "ordinary.txt").read_text(encoding="utf-8").splitlines())
+SETS = {"secrets-2": 72, "secrets-3": 31, "secrets-4": 32}
+"""How many of each set, in seventeen languages, are seen by their letters alone."""
+
+
+@table(("name", "least"), list(SETS.items()))
+def test_most_secrets_are_refused_by_their_shape(name: str, least: int) -> None:
+    """Also if neither the sentence nor the keyword has a word like "password"."""
+    assert [judged(line) for line in lines(name)].count("secret") >= least
+
+
+@table("line", [line for name in SETS for line in lines(name)])
+def test_what_a_model_calls_a_credential_is_refused(line: str) -> None:
+    """Whatever it looks like: the answer to a security question is an ordinary word."""
+    assert judged(line, said_as="credential") == "secret"
+
+
+def test_a_description_says_that_a_value_opens_something() -> None:
+    """Models word it in English, also for other languages."""
+    line = "Bei uns ist es die 5193 | 5193 | eltern | 5193"
+    assert judged(line, description="The user's mother") == "stored"
+    assert judged(line, description="The code of the parents' front door") == "secret"
+    answered = "Er hie\u00df Bello | hie\u00df Bello | dog | Bello"
+    assert judged(answered, description="The user's first dog") == "stored"
+    assert judged(answered, description="The answer to a security question") == "secret"
+
+
+async def test_a_declared_concept_may_have_a_code() -> None:
+    """The application knows what its concept is; one that asks for a secret gets it."""
+    for concept in (
+        Concept("pin", "The PIN of the door"),
+        Concept("safe", "The model of the safe"),
+    ):
+        given = item(quote="ours is 8260", keyword=concept.keyword, value="8260")
+        memory = memory_of(model=ScriptedChatModel(answer(given)), concepts=[concept])
+        report = await memory.auto_detect_facts([user("ours is 8260")])
+        assert len(report.saved) == 1, concept.keyword
+
+
+@table("line", lines("ordinary"))
 def test_a_number_that_opens_nothing_is_stored(line: str) -> None:
-    said, quote, keyword, value = line.split(" | ")
-    assert outcome(judge(said, {"quote": quote, "keyword": keyword, "value": value})) == "stored"
+    assert judged(line) == "stored"
+
+
+def test_ordinary_values_are_stored() -> None:
+    """Numbers and names near doors, cards, phones, safes and what one does with codes."""
+    refused = [
+        each
+        for name in ("ordinary-2", "ordinary-3")
+        for line in lines(name)
+        for said, keyword, values in [line.split(" | ")]
+        for each in values.split("; ")
+        if judged(f"{said.format(each)} | {said.format(each)} | {keyword} | {each}") != "stored"
+    ]
+    assert refused == ["118"]  # of 732: so many kilometres, in Chinese

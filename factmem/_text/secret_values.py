@@ -162,6 +162,8 @@ def _opens_thing(keyword: str, value: str, said: str) -> bool:
         return True
     if _EXPLAINED.fullmatch(head) or not words:
         return False
+    if any(_dialled(value)):
+        return True
     is_entered, is_device = _ENTERED.search(said) is not None, _DEVICE.fullmatch(head) is not None
     is_entry = is_device or _ENTRY.fullmatch(head) is not None
     if re.fullmatch(r"\d[\d -]*", bare):
@@ -172,8 +174,7 @@ def _opens_thing(keyword: str, value: str, said: str) -> bool:
         is_code = (
             len(digits) in sizes and _opens(bare) and (is_entry or (is_near and not is_counted))
         )
-        dialled = (_NO_DIGIT.sub("", each.group()) for each in _DIALLED.finditer(said))
-        return is_code or len(digits) >= 20 or digits in dialled
+        return is_code or len(digits) >= 20 or digits in _dialled(said)
     changes = max(map(_changes, words))
     is_code = changes >= (4 if is_device else 1) and all(map(_opens, words))
     is_random = changes >= 6 and len(bare) >= 16
@@ -184,6 +185,14 @@ def _is_locked(sentence: str) -> bool:
     """Whether a sentence speaks of a thing that is locked, and of a code or what is done with it."""
     is_code = _CODE.search(sentence) or _ENTERED.search(sentence)
     return is_code is not None and _LOCKED.search(sentence) is not None
+
+
+def _dialled(text: str) -> Iterator[str]:
+    """Yield the digits of codes that are said one by one; a football formation has ten players."""
+    for each in _DIALLED.finditer(text):
+        digits = _NO_DIGIT.sub("", each.group())
+        if sum(map(int, digits)) != 10:
+            yield digits
 
 
 def _changes(word: str) -> int:

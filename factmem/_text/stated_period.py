@@ -6,30 +6,16 @@ The times of an item are compared with those that are spoken in its sentence, an
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
-from itertools import chain
 
+from factmem._text.numbers import numbers_in
 from factmem._text.spelling import has_unspaced_script, is_english_or_german
 from factmem._text.spoken_time import SpokenTime, WrittenDate, dates_in, spoken_times
-from factmem.models._values import normalized
 from factmem.models.when import When
 
-NUMBER = re.compile(r"\d+(?:[.,'\u066b\u066c]\d+)*")
 _CLAUSE = re.compile(r"[,;]|\b(?:but|and now|aber|und jetzt)\b")
 """Where a clause ends: a time beyond it belongs to something else."""
 _FEW_WORDS = 4
 """A clause of so few words with a time is nothing but a time."""
-
-
-def numbers_in(text: str) -> set[float]:
-    found = NUMBER.findall(normalized("NFKC", text))
-    return set(chain.from_iterable(map(readings, found)))
-
-
-def readings(digits: str) -> set[float]:
-    """Return what digits with marks between them can be: "1.500" is 1500 or 1.5, and 1 and 500."""
-    parts = re.split(r"\D", digits[:40])
-    found = {float(part) for part in parts} | {float("".join(parts))}
-    return found | ({float(f"{parts[0]}.{parts[1]}")} if len(parts) == 2 else set())
 
 
 def stated_period(

@@ -178,7 +178,7 @@ class Rules:
                     self._source(citation),
                     message.said_at,
                     raw,
-                    is_declared=concept.keyword in self._declared,
+                    is_declared=self.is_declared(concept),
                     replaces=item.is_replacement,
                     doubts=tuple(doubt for doubt in Doubt if doubt in found),
                     digest=self.digests[message.number],
@@ -218,7 +218,7 @@ class Rules:
     ) -> set[Doubt]:
         """Return the doubts about one value."""
         found, sentence, value = set[Doubt](), citation.sentence, text_of(key)
-        number, is_declared = citation.message.number, concept.keyword in self._declared
+        number, is_declared = citation.message.number, self.is_declared(concept)
         if concept.keyword not in self.request.followed:
             before, said = self._transcript.before(number), citation.message.said_at.date()
             plain, (start, end) = self._transcript.text(number).plain, citation.span
@@ -306,10 +306,10 @@ class Rules:
         name = item.fields.get("scope")
         if len(scopes) == 1 or name is None or name == "":
             return next(scopes[each] for each in MemoryScopeType if each in scopes)
-        wanted = name.strip().casefold() if isinstance(name, str) else None
-        for scope_type, place in scopes.items():
-            if scope_type.value == wanted:
-                return place
+        named = {scope_type.value: place for scope_type, place in scopes.items()}
+        wanted = name.strip().casefold() if isinstance(name, str) else ""
+        if wanted in named:
+            return named[wanted]
         offered = ", ".join(repr(each.value) for each in scopes)
         raise Refusal(RejectionReason.UNKNOWN_SCOPE, f"its scope is not one of {offered}")
 
@@ -341,9 +341,10 @@ class Rules:
         words = set(re.findall(r"[^\W_]+", item.who))
         is_own = not own.isdisjoint(words) and words.isdisjoint({"s", "of"})
         named = f"{item.fields.get('keyword')} {item.fields.get('value')}".replace("-", " ")
-        # Of Korean, one letter is a pronoun more often than a noun: "제" is not in "제주".
-        nouns = " ".join(re.findall(r"[^\W_]{2,}|[\u4e00-\u9fff]", item.who))
-        return not is_own and not has_common_word(nouns, named)
+        # One Korean letter is a pronoun more often than a noun, unless it ends: "우리 형", "我家猫".
+        nouns = re.findall(r"[^\W_]{2,}|[\u4e00-\u9fff]", item.who)
+        nouns += re.findall(r"(?:(?<!\w)[\uac00-\ud7a3]|[\u4e00-\u9fff])(?=\W*$)", item.who)
+        return not is_own and not has_common_word(" ".join(nouns), named)
 
     def _concept(self, given: Item) -> tuple[AnyConcept, JsonValue]:
         item = given.fields
@@ -422,20 +423,17 @@ class Rules:
     def _require_evidence(
         self, concept: AnyConcept, values: Iterable[Canonical], citation: _Citation, item: Item
     ) -> None:
-        words = [text_of(key) for key in values]
-        sentence, plain = (
-            citation.sentence.text,
-            self._transcript.text(citation.message.number).plain,
-        )
+        words, sentence = [text_of(key) for key in values], citation.sentence.text
+        plain = self._transcript.text(citation.message.number).plain
         start, end = max(citation.span[0] - 40, 0), citation.span[1]
         if item.is_retraction:
             if not ends(plain[start : end + 40], (concept.keyword, concept.description, *words)):
                 detail = "its quote has no negation and no word of the concept or the value"
                 raise Refusal(RejectionReason.WEAK_QUOTE, detail)
             return
-        stated = citation.quote, sentence, plain[start:end]  # "My PIN? 4417"
         if concept.keyword in self._asked_for:
             return
+        stated = citation.quote, sentence, plain[start:end]  # "My PIN? 4417"
         about = None if self.is_declared(concept) else f"{sentence}\n{concept.description}"
         if item.said_as == CREDENTIAL or any(
             is_secret(concept.keyword, each, stated, about=about) for each in words

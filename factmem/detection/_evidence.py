@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from pydantic_core import from_json
 
+from factmem._text.numbers import NUMBER, follows, in_units, numbers_in, readings
 from factmem._text.spelling import (
     has_common_word,
     has_unspaced_script,
@@ -22,14 +23,15 @@ from factmem._text.spelling import (
     word_count,
 )
 from factmem._text.spoken_time import dates_in, spoken_times
-from factmem._text.stated_period import NUMBER, numbers_in, readings
 from factmem.models._values import Canonical, normalized
 from factmem.prompt._transcript import FoldedText, has_negation
 
 _SENTENCE_END = re.compile(r"[.!?\u061f\u0964\n。]+(?=\s|$|[^\x00-\x7f])|[;\n]")
 _QUESTION_MARKS = frozenset("?\u061f\u055e\u1367")
-_CLAUSE_END = re.compile(r"[.!?\u061f;,\u060c:\n()。、]|\s[-\u2013\u2014]\s|(?:ค่ะ|ครับ)\s")
+_CLAUSE_END = re.compile(r"[.!?\u061f;,\u060c:\n()。、]|\s[-\u2013\u2014]\s")
 """Where a clause ends: a negation beyond it belongs to something else."""
+_PAUSE = re.compile(r"[\u0e00-\u0eff]\s[\u0e00-\u0eff]")
+"""The same in Thai and Lao, which have no marks for it."""
 _HEAD_END = re.compile(r"[.!?\u061f;,\u060c\n()。、]|\s[-\u2013\u2014]\s")
 """The same for the beginning of a clause: "Translate into German: I live in Rome" is one."""
 _HEAD_LETTERS = 3
@@ -100,15 +102,17 @@ class Sentence(NamedTuple):
         told = self if is_no else Sentence(*(_IN_THE.sub(" ", each) for each in self))
         if has_negation(told.quote):
             clauses = _CLAUSE_END.split(told.quote)
-            shared = [
-                (len(stems(each) & stems(value)), has_negation(each), each) for each in clauses
-            ]
+            nearest = max(
+                clauses, key=lambda each: (len(stems(each) & stems(value)), has_negation(each))
+            )
             is_meant = not is_kept and not has_negation(about)
-            _, is_denied, clause = max(shared)
-            return is_meant and is_denied and has_common_word(value, clause)
+            return is_meant and has_negation(nearest) and has_common_word(value, nearest)
         before = _CLAUSE_END.split(told.before)[-1].split()[-3:]
         after = _CLAUSE_END.split(told.after)[0].split()[:1]
-        return has_negation(" ".join(before)) or has_negation(" ".join(after))
+        is_behind = _PAUSE.match(told.before[-2:] + told.quote[:1]) is None
+        is_ahead = _PAUSE.match(told.quote[-1:] + told.after[:2]) is None
+        is_denied = is_behind and has_negation(" ".join(before))
+        return is_denied or (is_ahead and has_negation(" ".join(after)))
 
     def leaves_out(self, about: str, given: str) -> bool:
         """Whether a quote leaves out words of its clause, which may say who, whether or when.
@@ -153,7 +157,7 @@ def states(
         return False
     known = numbers_in(sentence.text)
     if has_common_word(value, about) or any(
-        _follows(each, known, said) for each in numbers_in(value)
+        follows(each, known, said) for each in numbers_in(value)
     ):
         return True
     dates = [each for each in dates_in(value)[0] if each.day is not None]
@@ -189,45 +193,16 @@ def has_its_numbers(key: Canonical, sentence: Sentence, shown: str, said: date) 
     number = None if isinstance(key, str) else from_json(key)
     if isinstance(number, int | float) and not isinstance(number, bool):
         spoken = {float(each.first.year) for each in spoken_times(sentence.text, said)}
-        return not written or _follows(float(number), known | spoken, said)
+        return not written or follows(float(number), known | spoken, said)
     dates, rest = dates_in(_FULL_HOUR.sub(r"\1", normalized("NFKC", text_of(key))))
     years = {float(each.year) for each in dates if each.year is not None}
     quoted_years = {each for each in numbers_in(sentence.quote) if 1900 <= each <= 2100}
     if years and quoted_years:
         return bool(years & quoted_years)
-    wanted = [_in_units(rest.strip()) or readings(each) for each in NUMBER.findall(rest)]
+    wanted = [in_units(rest.strip()) or readings(each) for each in NUMBER.findall(rest)]
     if dates or not wanted or not written:
         return True
-    return any(_follows(each, known, said) for each in chain.from_iterable(wanted))
-
-
-_DURATION = re.compile(r"P(?:(\d+)Y)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
-_SECONDS = (365 * 86_400, 86_400, 3_600, 60, 1)
-
-
-def _in_units(text: str) -> set[float]:
-    """Return a duration of a typed value in each unit: "P14D" is two weeks."""
-    parts = _DURATION.fullmatch(text)
-    total = (
-        sum(int(n or 0) * size for n, size in zip(parts.groups(), _SECONDS, strict=True))
-        if parts
-        else 0
-    )
-    return {total / size for size in (*_SECONDS, 7 * 86_400, 30 * 86_400)} if total else set()
-
-
-def _follows(number: float, known: Iterable[float], said: date) -> bool:
-    """Whether a number is among known ones, or a multiple, an age, a year or an hour of one."""
-    for each in known:
-        if number == each or (each and number / each in (100, 1_000, 10_000, 1e6, 1e8, 1e9)):
-            return True
-        if number % 1 and each in (round(number * 100, 6), round(number * 1_000, 6)):
-            return True  # a share of a percentage, metres of centimetres, kilograms of grams
-        is_age = 1900 <= each <= 2100 and said.year - each - 1 <= number <= said.year - each
-        is_year = 0 < each <= 120 and abs(said.year - each - number) <= 1
-        if is_age or is_year or (1 <= each <= 11 and number == each + 12):
-            return True
-    return False
+    return any(follows(each, known, said) for each in chain.from_iterable(wanted))
 
 
 def is_telling(quote: str, text: FoldedText, value: str) -> bool:

@@ -14,9 +14,9 @@ STATED = "stated"
 NEGATIVE = "negative"
 """The same with a "not" that the item keeps: "dislikes: olives" for "I don't like olives"."""
 CREDENTIAL = "credential"
-"""The word by which it says that the value is a password, a code or an answer that proves who one
-is."""
-UNSTATED = ("asked", "denied", "supposed", "quoted", "to work on", "of another")
+"""The word by which it says that the value is a password, or another proof."""
+WORKED_ON = "to work on"
+UNSTATED = ("asked", "denied", "supposed", "quoted", WORKED_ON, "of another")
 """The words by which a model says that it is not; for the last the prompt has `who`."""
 
 _NAMES: Mapping[str, Sequence[str]] = {

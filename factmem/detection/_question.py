@@ -19,7 +19,6 @@ from factmem.prompt._transcript import SaidMessage
 
 Schema: TypeAlias = dict[str, JsonValue]
 
-_MOST_TYPED = 40
 _MOST_NAMED = 40
 """The most known keywords that the schema lists. Each costs tokens in every call."""
 
@@ -130,7 +129,7 @@ def _list_schema(
     for number, offered in enumerate(concepts):
         if offered.is_brief:
             continue
-        own = value_schema(offered) if len(items) < _MOST_TYPED else None
+        own = value_schema(offered) if len(items) < _MOST_NAMED else None
         if own is None:
             loose.append(offered.concept.keyword)
         else:
@@ -218,13 +217,13 @@ else "".
 11. If nothing is stated, answer with an empty list. Never guess."""
 
 _CHECKLIST = """\
-Which facts does it state? Decide for each, before you write its value: "who" is whom it is true \
+Which facts does it state? A role, a game or a story states none until it ends. Decide for each, before you write its value: "who" is whom it is true \
 of: "writer", or in English and as the message calls them: "son (mein Sohn)". What is true of another \
 goes under a keyword about them, with their name in the value: "family", "mein Sohn spielt Schach". \
 "said_as" is "stated" if the writer says so, as true; "negative" if with a "not" that the keyword or \
 value keeps ("dislikes", "olives"); else "asked", "denied" (not so, or no longer), "supposed" (an \
 "if", a wish, a plan, a joke), "quoted" (others, or only you, said it), "to work on" (text to \
-translate, a story, all that a role says until it ends) or "credential" (it opens or proves something: \
+translate, a story, a role) or "credential" (it opens or proves something: \
 a code, password, key, security answer). Better leave such items out. What the value itself says is \
 stated: "may move to Oslo"."""
 """At the end of the question, where it is not overlooked, for those who pay for no verifying

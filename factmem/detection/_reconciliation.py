@@ -15,6 +15,7 @@ from factmem._text.spelling import text_of
 from factmem.detection._candidates import Candidate, Rules
 from factmem.detection._current_values import CurrentValues, Topic, same_value, topic_of
 from factmem.detection._earlier import EarlierStatements, Said, fact_id, is_same_message
+from factmem.detection._items import WORKED_ON, as_item
 from factmem.detection.report import (
     DetectionReport,
     Doubt,
@@ -61,10 +62,23 @@ def read_items(items: Sequence[JsonValue], rules: Rules, *, first: int = 0) -> R
             read.rejected.append(given)
         else:
             read.candidates += given
+    _doubt_roles(read)
     detail = f"only the first {MAX_ITEMS} items of an answer are read"
     for position, item in enumerate(items[MAX_ITEMS:], start=first + MAX_ITEMS):
         read.rejected.append(RejectedItem(position, RejectionReason.TOO_MANY, detail, item))
     return read
+
+
+def _doubt_roles(read: ReadItems) -> None:
+    """Doubt all of a message of which a part is to work on without marks: a role, or a story."""
+    roles = {
+        each.source.message
+        for each in read.candidates
+        if as_item(each.item).said_as == WORKED_ON and Doubt.QUOTATION not in each.doubts
+    }
+    for place, each in enumerate(read.candidates):
+        if each.source.message in roles and Doubt.MODEL not in each.doubts:
+            read.candidates[place] = replace(each, doubts=(*each.doubts, Doubt.MODEL))
 
 
 def new_items(

@@ -75,10 +75,9 @@ async def verified(
     for place, each in enumerate(read.candidates):
         answer = answers.get(place)
         if answer is not None and answer.verdict == "drop":
+            item = refused(each, RejectionReason.NOT_CONFIRMED)
             detail = f"the verifying call found that it is {answer.reason}"
-            if answer.reason == "stated":
-                detail = "the verifying call found that it does not follow from its message"
-            rejected.append(replace(refused(each, RejectionReason.NOT_CONFIRMED), detail=detail))
+            rejected.append(item if answer.reason == "stated" else replace(item, detail=detail))
         elif place not in asked:
             kept.append(each)
         elif answer is not None and answer.verdict == "keep":

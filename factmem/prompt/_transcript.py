@@ -115,7 +115,7 @@ _NEGATION = re.compile(
     rf"(?<![^\W_])(?:{_WORDS})(?![^\W_])"
     r"|\w(?:n't|n\u2019t)(?!\w)|(?<!\w)n['\u2019](?=\w)"
     # Korean: before the verb, and the endings of "not", "cannot", "without", "is not"
-    r"|(?<!\w)(?:안|못)(?=\s)|않|못하|못했|없|아니(?!면|라)|말고"
+    r"|(?<!\w)(?<!없으면 )(?:안|못)(?=\s)|않|못하|못했|없(?!으면 [안못])|아니(?!면|라)|말고"
     # Japanese and Chinese
     r"|ない|ません|なかった|ずに|不(?!过|仅|但|同)|没|沒|别|非(?!常)|未(?!来|來)|無い|いいえ"
     # Thai

@@ -122,7 +122,7 @@ _QUESTION = re.compile(r"(?:security|recovery|secret) (?:question|answer)", re.I
 _AMOUNT = re.compile(r"\d+(?:[.,:h]\d+[^\W\d_]{0,4}|[^\W\d_]{1,4})")
 """A time, a decimal, or a number with its unit: "8.30", "45kg"."""
 _PASSWORD = re.compile(r"(?=.*\d)[^\W\d_][!$*](?=\w)")
-_DIALLED = re.compile(r"(?<![\d-])(?:\d(?:-\d){2,7}|\d{3} \d{3}(?<!000))(?![\d-]| \d)")
+_DIALLED = re.compile(r"(?<![\d-])(?<!\d )(?:\d(?:-\d){2,7}|\d{3} \d{3}(?<!000))(?![\d-]| \d)")
 """Digits as people say codes: one by one, or in two groups of three."""
 _NO_DIGIT = re.compile(r"\D")
 _STRONG_MARK = re.compile(r"[^\W_][!#$%^&*_+~?](?=\w)")

@@ -28,7 +28,7 @@ from factmem.prompt._transcript import FoldedText, has_negation
 
 _SENTENCE_END = re.compile(r"[.!?\u061f\u0964\n。]+(?=\s|$|[^\x00-\x7f])|[;\n]")
 _QUESTION_MARKS = frozenset("?\u061f\u055e\u1367")
-_CLAUSE_END = re.compile(r"[.!?\u061f;,\u060c:\n()。、]|\s[-\u2013\u2014]\s")
+_CLAUSE_END = re.compile(r"[.!?\u061f;,\u060c:\n()。、]|\s[-\u2013\u2014]\s|^아니요?\s")
 """Where a clause ends: a negation beyond it belongs to something else."""
 _PAUSE = re.compile(r"[\u0e00-\u0eff]\s[\u0e00-\u0eff]")
 """The same in Thai and Lao, which have no marks for it."""

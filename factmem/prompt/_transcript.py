@@ -365,6 +365,8 @@ class Transcript:
         texts = {number: self.text(number).plain for number in numbers}
         found = {number: _labels_in(text) for number, text in texts.items()}
         _add_openings(texts, found)
+        for number, text in texts.items():
+            found[number] = found[number] or _turns_in(text)
         keys = {label.key for labels in found.values() for label in labels if label.is_name}
         holders = sum(any(label.is_name for label in labels) for labels in found.values())
         known = {_name_key(each.name) for each in self.messages if each.name} | self.own_names
@@ -618,7 +620,7 @@ def _labels_in(plain: str) -> list[Label]:
         is_short = name.isascii() and sum(map(str.isalnum, name)) < _SHORTEST_NAME
         if (is_short and bare) or not 0 < len(words) <= _MOST_NAMES:
             continue
-        is_long = len(said.split()) >= _LEAST_SAID or len(said.encode()) > 2 * len(said) > 8
+        is_long = _is_long(said)
         is_name = is_long and not any(map(_is_no_name, words))
         is_marked = bare is None or "@" in name
         is_word = len(words) == 1 and any(map(str.isalpha, name))
@@ -636,6 +638,41 @@ def _labels_in(plain: str) -> list[Label]:
         for each in found
         if each.is_name
     ]
+
+
+_TURN = re.compile(
+    rf"^[ \t>*_-]*{_TIME_BEFORE}[@*_\"]{{0,2}}(?P<name>[^\W\d_][^\n:|()\[\]<>\"*.,!?;]{{0,29}}?)[*_\"]{{0,2}}"
+    r"(?:[ \t]+(?P<mark>[-|\u2013\u2014~\u00bb]|->|=>)[ \t]+(?P<said>\S[^\n]*)|[ \t]*\n(?=[^\n]*\w))",
+    re.MULTILINE,
+)
+"""A line like "Sam - I live in Rome" or "Sam | ...", or a name alone on a line before its words."""
+
+
+def _turns_in(plain: str) -> list[Label]:
+    """Return the speakers of a log without colons, which may also be headings.
+
+    A name comes back, or two are before bars and sentences: own notes have dashes. What follows the last line of a
+    log whose turns have one line each is the writer's own.
+    """
+    forms: dict[str, list[re.Match[str]]] = {}
+    for match in _TURN.finditer(plain[:50_000]):
+        if len(match["name"].split()) <= _MOST_NAMES and not match["name"][0].islower():
+            forms.setdefault(match["mark"] or "", []).append(match)
+    for mark, found in forms.items():
+        keys = [_name_key(each["name"]) for each in found]
+        turns = [key for key, _ in itertools.groupby(keys)]
+        between = [plain[a.end() : b.start()].strip() for a, b in itertools.pairwise(found)]
+        is_back = len(turns) > len({*turns}) and (mark or all(between))
+        is_said = mark == "|" and all(_is_long(each["said"]) for each in found)
+        if len({*turns}) > 1 and (is_back or is_said):
+            labels = [Label(key, each.start(), None) for key, each in zip(keys, found, strict=True)]
+            end = [Label("", found[-1].end(), False)] if mark and not any(between) else []
+            return labels + end
+    return []
+
+
+def _is_long(said: str) -> bool:
+    return len(said.split()) >= _LEAST_SAID or len(said.encode()) > 2 * len(said) > 8
 
 
 def _add_openings(texts: Mapping[int, str], found: dict[int, list[Label]]) -> None:

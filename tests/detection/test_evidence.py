@@ -146,6 +146,40 @@ def test_what_is_true_of_another_names_them(
 
 
 @table(
+    ("said", "who", "value", "expected"),
+    [
+        ("우리 형은 소방관이고", "older brother (우리 형)", "형은 소방관", "stored"),
+        ("제 형은 소방관이고", "older brother (제 형)", "소방관", "flagged: model"),
+        ("倒是我家猫对鸡肉过敏", "cat (我家猫)", "猫馒头对鸡肉过敏", "stored"),
+        ("倒是我家猫对鸡肉过敏", "cat (我家猫)", "我对鸡肉过敏", "flagged: model"),
+    ],
+)
+def test_another_may_have_a_name_of_one_letter(
+    said: str, who: str, value: str, expected: str
+) -> None:
+    """In Korean and Chinese."""
+    item = {"quote": said, "keyword": "facts", "value": value, "who": who, "said_as": "stated"}
+    assert outcome(judge(said, item)) == expected
+
+
+@table(
+    ("said", "is_role"),
+    [
+        ("I've published 40 papers and I speak five languages", True),
+        ('My student wrote "I\'ve published 40 papers". I speak five languages', False),
+    ],
+)
+def test_what_is_beside_a_role_is_doubted(said: str, is_role: bool) -> None:
+    """A model calls one part of it a role, and takes the rest for true."""
+    papers = {"quote": "I've published 40 papers", "keyword": "work", "value": "40 papers"}
+    spoken = {"quote": "I speak five languages", "keyword": "languages", "value": "five languages"}
+
+    report = judge(said, papers | {"said_as": "to work on"}, spoken | {"said_as": "stated"})
+
+    assert (len(report.saved), len(report.proposed)) == ((0, 2) if is_role else (1, 1))
+
+
+@table(
     ("said", "keyword", "value", "outcomes"),
     [
         ("I don't like olives", "dislikes", "olives", ("flagged: negation", "stored")),
@@ -241,6 +275,24 @@ def test_a_quote_that_puts_the_user_in_the_place_of_another_is_not_enough(
             "stored",
         ),
         ("Não moro no Porto", "moro no Porto", "Porto", "flagged: negation"),
+        ("Moro no 118, portão verde", "Moro no 118", "118", "stored"),
+        ("मेरा जूता 42 नंबर का है", "जूता 42 नंबर", "42", "stored"),
+        ("मेरा जूता 42 न है", "जूता 42", "42", "flagged: negation"),
+        ("ไม่ค่ะ ตอนนี้งานเยอะแล้ว วันพุธไม่ว่าง", "ตอนนี้งานเยอะแล้ว", "งานเยอะแล้ว", "stored"),
+        ("ไม่ชอบแมว", "ชอบแมว", "แมว", "flagged: negation"),
+        ("아니 난 삼겹살 없으면 안 돼", "아니 난 삼겹살 없으면 안 돼", "삼겹살", "stored"),
+        (
+            "Kim can't come, she moved to Lyon",
+            "Kim can't come, she moved to Lyon",
+            "Kim moved to Lyon",
+            "stored",
+        ),
+        (
+            "Kim can't come, she moved to Lyon",
+            "Kim can't come, she moved to Lyon",
+            "Kim comes",
+            "flagged: negation",
+        ),
         ("I have no Porsche", "I have no Porsche", "Porsche", "flagged: negation"),
         ("I have no Porsche", "Porsche", "Porsche", "flagged: negation"),
         ("No vivo en Madrid", "No vivo en Madrid", "Madrid", "flagged: negation"),

@@ -161,6 +161,19 @@ OTHERS_LOGS = [
     "小明：{}\n小红：{}",  # noqa: RUF001 - full width
     "Лиза: {}\nЮлия: {}",
     "User1: {}\nUser2: {}",
+    "Sam | {}\nAlex | {}",
+    *(
+        form.format(mark=mark, first="{}", last="{}")
+        for mark in ("-", "|", "\u2014", "->", "~")
+        for form in (
+            "Sam {mark} {first}\nAlex {mark} nice\nSam {mark} {last}",
+            "Priya Rao {mark} sure\nSam {mark} {first}\nPriya Rao {mark} {last}\n\nWhat now?",
+        )
+    ),
+    "10:21 Sam - {}\n10:22 Alex - {}\n10:23 Sam - bye",
+    "민수 - {}\n지현 - 그래\n민수 - {}",
+    "Sam\n{}\nAlex\ncool, me too\nSam\n{}",
+    "Sam\nhello there\nAlex\n{}\nok?\nSam\n{}\nAlex\nbye",
 ]
 
 
@@ -171,6 +184,22 @@ async def test_a_log_without_the_user_teaches_nothing(form: str) -> None:
 
     assert values == []
     assert len(report.rejected) + len(report.proposed) == form.count("{}")
+
+
+MINE = [
+    "Sam - hi\nAlex - nice\nSam - you?\nI live in Rome",
+    "Sam | hi\nAlex | nice one\nSam | you?\n\nThat was our chat. I live in Rome",
+    "Breakfast - oats\nLunch - soup\nI live in Rome",
+    "Work\nI am a nurse\nHome\nI live in Rome\nKids\ntwo",
+    "Rome - I live in Rome since May\nParis - a week\nRome - back again",
+    "Milk\nEggs\nMilk\nI live in Rome",
+    "店は9:30に開く、朝は。\nI live in Rome",
+]
+
+
+@table("text", MINE)
+async def test_what_stands_beside_a_log_or_in_a_list_is_the_users(text: str) -> None:
+    assert (await learnt([user(text)], "u1"))[1] == ["Rome"]
 
 
 HEADED = [

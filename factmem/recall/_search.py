@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import chain
 from logging import getLogger
 from time import perf_counter
 from typing import Any, TypeAlias
@@ -75,8 +76,13 @@ async def held_then(
 ) -> list[list[Match]]:
     """Return the matches of queries among what held at the time of their filter."""
     when = When.of(queries[0].filter.valid_at or "", "valid_at")
-    index = await _index(store, cache, places, when, concepts)
-    return await cache.work(lambda: [index.search(query, now) for query in queries])
+    held = await _held(store, places, when, concepts)
+
+    def search() -> list[list[Match]]:
+        index = _indexed(places, resolve(held).placed)
+        return [index.search(query, now) for query in queries]
+
+    return await cache.work(search)
 
 
 async def held_beside(
@@ -84,9 +90,11 @@ async def held_beside(
     cache: IndexCache,
     places: Sequence[Place],
     queries: Sequence[RecallQuery],
+    *,
     now: datetime,
+    is_past: Callable[[Place, AnyFact], bool],
 ) -> list[Match]:
-    """Return the matches among what held at the times that questions name, current facts too.
+    """Return the matches among what held at the times that questions name, and no longer holds.
 
     What was replaced has the time of that as its `until`. Values are plain JSON.
     """
@@ -94,38 +102,39 @@ async def held_beside(
     for query in queries[:_MOST]:
         times = _times(query, now)
         if clause := clause_of_time(query.text):
-            ever = await _index(store, cache, places, EVER)
-            times += await cache.work(partial(ever.periods_of, clause))
+            ever = await _held(store, places, EVER)
+            times += await cache.work(lambda: _indexed(places, ever).periods_of(clause))  # noqa: B023 - run at once
         for span in times[:_MOST]:
-            index = await _index(store, cache, places, _when(span))
-            found += await cache.work(partial(index.search, query, now))
+            held = await _held(store, places, _when(span))
+            # The others are in it for their words' rarity: without a past fact all would be in vain.
+            if any(is_past(each.place, each.fact) for each in held):
+                index = await cache.work(partial(_indexed, places, held))
+                matches = await cache.work(partial(index.search, query, now))
+                found += [each for each in matches if is_past(each.place, each.fact)]
     return found
 
 
-async def _index(
+async def _held(
     store: FactStore,
-    cache: IndexCache,
     places: Sequence[Place],
     when: When,
-    concepts: Iterable[Concept[Any, Any]] | None = None,
-) -> FactIndex:
-    """Index what held at a time; with the concepts of the application as a load resolves it."""
+    concepts: Iterable[Concept[Any, Any]] = (),
+) -> list[PlacedFact[AnyFact]]:
+    """Return what held at a time."""
 
-    async def read(place: Place) -> tuple[Place, list[AnyFact]]:
+    async def read(place: Place) -> list[PlacedFact[AnyFact]]:
         about, where = place.subject, place.scope
-        return place, await store.load_all(about, where, concepts=concepts or (), valid_at=when)
+        held = await store.load_all(about, where, concepts=concepts, valid_at=when)
+        return [PlacedFact(place, each) for each in held]
 
-    def indexed() -> FactIndex:
-        index, placed = (
-            FactIndex(places),
-            [PlacedFact(at, each) for at, held in found for each in held],
-        )
-        for each in placed if concepts is None else resolve(placed).placed:
-            index.put(each.place.identity, each)
-        return index
+    return [*chain.from_iterable(await each_of(read, places))]
 
-    found = await each_of(read, places)
-    return await cache.work(indexed)
+
+def _indexed(places: Sequence[Place], placed: Iterable[PlacedFact[AnyFact]]) -> FactIndex:
+    index = FactIndex(places)
+    for each in placed:
+        index.put(each.place.identity, each)
+    return index
 
 
 def _when(asked: Span) -> When:
@@ -363,8 +372,15 @@ class FactSearch:
         now, matches = self._clock(), [part.matches for part in found]
         timed = [each for each in queries if asks_of_time(each, now)]
         if timed and found[0].size <= MOST_FACTS and is_complete(self._store):
-            past = await held_beside(self._store, self._cache, places, timed, now)
-            matches.append([each for each in past if each.fact.until is not None])
+            past = await held_beside(
+                self._store,
+                self._cache,
+                places,
+                timed,
+                now=now,
+                is_past=lambda _, fact: fact.until is not None,
+            )
+            matches.append(past)
         if self._embedding is None and index.is_worth_reading(found[0].size, len(queries)):
             await self._read_on(index)
         unreadable = {
@@ -422,8 +438,15 @@ class FactSearch:
             )
         if timed and len(index) <= MOST_FACTS and is_complete(self._store):
             places = [*index.places.values()]
-            past = await held_beside(self._store, self._cache, places, timed, now)
-            matches.append([each for each in past if not _is_current(each, snapshots)])
+            past = await held_beside(
+                self._store,
+                self._cache,
+                places,
+                timed,
+                now=now,
+                is_past=lambda place, fact: not _is_current(place, fact, snapshots),
+            )
+            matches.append(past)
         caches = () if self._embedding is None else index.caches.values()
         return progress.result(
             matches,
@@ -434,9 +457,8 @@ class FactSearch:
         )
 
 
-def _is_current(match: Match, snapshots: Snapshots) -> bool:
-    known = snapshots[match.place.identity].facts(match.fact.concept.keyword)
-    return match.fact.id in known
+def _is_current(place: Place, fact: AnyFact, snapshots: Snapshots) -> bool:
+    return fact.id in snapshots[place.identity].facts(fact.concept.keyword)
 
 
 def _merged(found: Sequence[list[Match]], limit: int) -> list[Match]:

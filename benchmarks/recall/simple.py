@@ -154,7 +154,7 @@ async def recall(
     texts: Sequence[Text], questions: Sequence[str], embedder: Embedder | None
 ) -> Rank:
     """Return the rankings of `AgentMemory.recall`."""
-    store = InMemoryProvider()
+    store, facts = InMemoryProvider(), list[MultipleFacts[str]]()
     for at, text in enumerate(texts):
         concept = Concept(text.keyword, text.description, FactType.MULTIPLE)
         source = FactSource(
@@ -162,8 +162,9 @@ async def recall(
             conversation=None if text.message is None else "c",
             message=text.message,
         )
-        fact = MultipleFacts(concept, [text.value], source=source, metadata={"at": at})
-        await store.save(fact, USER, AGENT)
+        facts.append(MultipleFacts(concept, [text.value], source=source, metadata={"at": at}))
+    for start in range(0, len(facts), 1_000):
+        await store.save_many(facts[start : start + 1_000], USER, AGENT)
     profile = MemoryScopesProfile(agent="bench")
     memory = AgentMemory(store, scopes=profile, subjects=[USER], embedder=embedder)
     found: dict[str, list[int]] = {}

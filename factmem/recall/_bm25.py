@@ -33,7 +33,7 @@ from typing import NamedTuple, TypeAlias
 
 from factmem._text.analysis import FUNCTION_WORDS, Word, content_words, words
 from factmem.providers.results import Letters
-from factmem.recall._letters import Vocabulary, grams, is_compared, triples
+from factmem.recall._letters import Vocabulary, grams, is_compared, likeness, triples
 from factmem.recall._place_vectors import Array, numpy_or_none
 
 
@@ -249,7 +249,7 @@ Of 14 languages .07 more of the right texts are found among 30,000."""
 _LEAST_KNOWN = 0.3
 """The least share of function words in a question of a known language; usually it is half."""
 
-LETTERS = 0.5
+LETTERS = 0.6
 """The weight of the best score by letters, beside the best one of both."""
 
 _MOST_EQUAL = 3
@@ -572,8 +572,8 @@ class TermIndex:
         """Yield documents with the sum of how near their terms are to the words of a query.
 
         That is, for each word, of the nearest term: the weight of the groups of three letters that
-        both have, times the share of these groups in the word. The least sum is taken from all, and
-        then the best one is `LETTERS`.
+        both have, times the share of these groups in the word and `likeness`. The least sum is
+        taken from all, and then the best one is `LETTERS`.
         """
         if not slots:
             return
@@ -595,9 +595,11 @@ class TermIndex:
         for word in filter(None, asked):
             whole = sum(map(idf.__getitem__, word))
             near = {
-                term: sum(map(idf.__getitem__, common)) ** 2 / whole
+                term: sum(map(idf.__getitem__, common)) ** 2
+                / whole
+                * likeness(len(word), len(groups))
                 for term in found - FUNCTION_WORDS
-                if (common := word & grams(term))
+                if (common := word & (groups := grams(term)))
             }
             for slot, own in terms.items():
                 scores[slot] += max(

@@ -65,6 +65,14 @@ def triples(word: Word) -> frozenset[str]:
     return frozenset(gram for term in word for gram in grams(term) if len(gram) == 3)
 
 
+def likeness(asked: int, groups: Any) -> Any:
+    """Return a factor by the number of triples of a word, and of all groups of letters of a term.
+
+    1 if both are as long, and more for a shorter term: else long terms have most letters of words.
+    """
+    return 2 / (1 + groups / (2 * asked + 1))
+
+
 class Vocabulary:
     """The terms of an index, by number. Calls must not overlap with a change.
 
@@ -152,16 +160,16 @@ class Vocabulary:
             if not counts.any():
                 return np.zeros(0, np.intp), np.zeros(0)
             numbers = np.concatenate(rows, dtype=np.intp, casting="unsafe")  # () has floats
-            size = self._count
+            size, sizes = self._count, np.frombuffer(self.sizes, np.uint8)
             if among is not None:
                 row_of = np.arange(len(rows)).repeat(counts)
                 holders = np.bincount(row_of[among[numbers] > 0], minlength=len(rows))
-                size = np.count_nonzero(among * np.frombuffer(self.sizes, np.uint8))
+                size = np.count_nonzero(among * sizes)
             idf = np.log(1 + (size - holders + 0.5) / (holders + 0.5))
-            weights = np.bincount(numbers, idf.repeat(counts), len(self.sizes))
+            weights = np.bincount(numbers, idf.repeat(counts), len(sizes))
             weights[self.functional] = 0
             numbers = np.flatnonzero(weights if among is None else weights * (among > 0))
-            weights = weights[numbers] ** 2 / float(idf.sum())
+            weights = weights[numbers] ** 2 / float(idf.sum()) * likeness(len(rows), sizes[numbers])
             found = numbers, weights
             if among is None:
                 if len(self._nearest) >= _MOST_WORDS:

@@ -42,8 +42,9 @@ from factmem.recall._place_vectors import COMMON, Array, Nearness, Spread, numpy
 from factmem.recall._ranking import USUAL
 from factmem.recall.match import Match, RecallQuery
 
-_CANDIDATES = 130
-"""The candidates of all places."""
+_CANDIDATES = 200
+"""The candidates of all places. With 130 and the neighbours of 50, hit@5 of the grown corpus is .45,
+and not .49."""
 
 _PER_MATCH = 3
 

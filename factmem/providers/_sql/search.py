@@ -80,8 +80,8 @@ _MOST_LETTERS = 16
 _SLACK = 1_000
 """So many new items may be missing in a vocabulary."""
 
-_MOST_NEAR = 50
-"""The best facts whose neighbours are candidates too. 50 have .935 of the first matches."""
+_MOST_NEAR = 200
+"""The best facts whose neighbours are candidates too."""
 
 _MOST_OTHERS = 200
 """The most facts of a keyword in another place that are compared with a candidate."""

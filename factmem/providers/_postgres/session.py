@@ -114,7 +114,6 @@ class PostgresSession(Session, CoreSession):
     most_lines, most_bytes = 20_000, 1 << 62
     """A few megabytes."""
     appends_at_once = True
-    is_empty = False
 
     def select_store(self, number: int) -> None:
         self.configure({"factmem.store": str(number)})

@@ -404,7 +404,7 @@ class StoredSearch:
         holding = self._words.holding(session, state.search)
         part = f"SELECT %s, {self._words.joined} FROM ({holding}) w {inside}"  # noqa: S608
         rows = session.rows(" UNION ALL ".join([part] * len(terms)), given) if terms else []
-        return {terms[number]: items.split(",") for number, items in rows if items}
+        return {terms[int(number)]: items.split(",") for number, items in rows if items}
 
     def _others(
         self,

@@ -206,17 +206,21 @@ class Meaning(Protocol):
 
     def nearest(self, key: bytes, search: int, inside: RecallFilter) -> list[int]:
         """Return the items of a place whose texts are nearest."""
+        ...
 
     def cosines(
         self, key: bytes, search: int, items: Sequence[int]
     ) -> dict[int, tuple[float, float]]:
         """Return the cosines of items that have a vector, as they are and for ranking."""
+        ...
 
     def statistics(self, key: bytes) -> tuple[int, float, float]:
         """Return the number of vectors of a place, and the sums of both cosines."""
+        ...
 
     def is_complete(self, key: bytes, search: int) -> bool:
         """Whether each text of a place has a vector, or was refused."""
+        ...
 
 
 class WordIndex(Protocol):
@@ -227,20 +231,25 @@ class WordIndex(Protocol):
 
     def holding(self, session: Session, search: int) -> str:
         """Return a query for the items with a term: parameter `asked`."""
+        ...
 
     def asked(self, search: int, terms: Sequence[str]) -> str:
         """Return the parameter of `holding` for items that have all of some terms."""
+        ...
 
     def make(self, session: Session, search: int) -> None:
         """Create what a search needs."""
+        ...
 
     def add(
         self, session: Session, search: int, documents: Sequence[tuple[int, SearchDocument]]
     ) -> None:
         """Add the documents of new items."""
+        ...
 
     def remove(self, session: Session, key: bytes, search: int, items: Sequence[int]) -> None:
         """Remove the words of replaced items, if the database can."""
+        ...
 
     def drop(
         self, session: Session, key: bytes, search: int, removed: Collection[str] | None
@@ -249,14 +258,17 @@ class WordIndex(Protocol):
 
         `removed` is None for an erasure.
         """
+        ...
 
     def patience(self, session: Session) -> AbstractContextManager[None]:
         """Let a session take as long as a large index needs."""
+        ...
 
     def meaning(
         self, session: Session, searches: Mapping[bytes, int], question: SearchQuestion
     ) -> Meaning | None:
         """Compare vectors; None if the question or the database has none."""
+        ...
 
 
 class State(NamedTuple):

@@ -103,7 +103,7 @@ class Session(Protocol):
     @property
     def is_empty(self) -> bool:
         """Whether there was no database when the session began."""
-        ...
+        return False
 
     def rows(self, query: str, parameters: Sequence[object] = ()) -> list[Row]:
         """Run a statement and return its rows; outside a transaction it is one by itself."""

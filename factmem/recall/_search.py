@@ -371,16 +371,9 @@ class FactSearch:
             return None
         now, matches = self._clock(), [part.matches for part in found]
         timed = [each for each in queries if asks_of_time(each, now)]
-        if timed and found[0].size <= MOST_FACTS and is_complete(self._store):
-            past = await held_beside(
-                self._store,
-                self._cache,
-                places,
-                timed,
-                now=now,
-                is_past=lambda _, fact: fact.until is not None,
-            )
-            matches.append(past)
+        matches += await self._beside(
+            places, timed, found[0].size, now, lambda _, fact: fact.until is not None
+        )
         if self._embedding is None and index.is_worth_reading(found[0].size, len(queries)):
             await self._read_on(index)
         unreadable = {
@@ -392,6 +385,20 @@ class FactSearch:
             queries[0].limit,
             is_semantic=any(part.has_meaning for part in found),
         )
+
+    async def _beside(
+        self,
+        places: Sequence[Place],
+        timed: Sequence[RecallQuery],
+        size: int,
+        now: datetime,
+        is_past: Callable[[Place, AnyFact], bool],
+    ) -> list[list[Match]]:
+        """Return what `held_beside` finds, unless places of that size are too large to read."""
+        if not timed or size > MOST_FACTS or not is_complete(self._store):
+            return []
+        store, cache = self._store, self._cache
+        return [await held_beside(store, cache, places, timed, now=now, is_past=is_past)]
 
     async def _read_on(self, index: PlacesIndex) -> None:
         turn = index.turn.get()
@@ -436,17 +443,13 @@ class FactSearch:
                     [each for each in queries if asks_of_time(each, now)],
                 )
             )
-        if timed and len(index) <= MOST_FACTS and is_complete(self._store):
-            places = [*index.places.values()]
-            past = await held_beside(
-                self._store,
-                self._cache,
-                places,
-                timed,
-                now=now,
-                is_past=lambda place, fact: not _is_current(place, fact, snapshots),
-            )
-            matches.append(past)
+        matches += await self._beside(
+            [*index.places.values()],
+            timed,
+            len(index),
+            now,
+            lambda place, fact: not _is_current(place, fact, snapshots),
+        )
         caches = () if self._embedding is None else index.caches.values()
         return progress.result(
             matches,

@@ -77,8 +77,8 @@ class Recent:
     """What waits for review in a store, and which places changed last.
 
     The store is read once, place by place, and then only what changed. Of each place a few numbers
-    are kept, and for each waiting value its id: no values. Values that models learnt are new for `days`. `stamp` returns a number that changes with the
-    store, or None if that is unknown.
+    are kept, and for each waiting value its id: no values. Values that models learnt are new for
+    `days`. `stamp` returns a number that changes with the store, or None if that is unknown.
     """
 
     def __init__(

@@ -20,7 +20,8 @@ from factmem.prompt._transcript import SaidMessage
 Schema: TypeAlias = dict[str, JsonValue]
 
 _MOST_NAMED = 40
-"""The most known keywords that the schema lists. Each costs tokens in every call."""
+"""The most known keywords that the schema lists, and the most concepts that have a schema of their
+own in it. Each costs tokens in every call."""
 
 _TIMES: Schema = {"since": {"type": "string"}, "until": {"type": "string"}}
 """Properties that an answer may lack."""

@@ -19,6 +19,7 @@ Rules that measurements forced; none may be dropped:
    changes with each connection.
 """
 
+import atexit
 import os
 import sqlite3
 import threading
@@ -26,7 +27,7 @@ import time
 import weakref
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from typing import TypeVar
 
 from factmem._concurrency.file_lock import FileLock
@@ -579,6 +580,15 @@ class SqliteDatabase(Database):
                 return False
 
 
+@cache
+def _empty() -> sqlite3.Connection:
+    """Return a database with the tables and no row: to copy it takes a tenth of the time of making them."""
+    db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    atexit.register(db.close)  # Python 3.13 warns of one that is open at the end
+    create(db)
+    return db
+
+
 class MemoryDatabase(Database):
     """A database without a file, which the first write creates."""
 
@@ -598,7 +608,8 @@ class MemoryDatabase(Database):
         # Nobody needs to close a store in memory. Python 3.13 warns of a connection that is collected
         # open, and in a cycle it is collected before a `__del__` of this object could close it.
         weakref.finalize(self, self.db.close)
-        create(self.db)
+        with _forks:  # no child inherits a copying in progress
+            _empty().backup(self.db)
         return self.db
 
     def read(self, work: Callable[[Session, int], R]) -> R:

@@ -1,4 +1,7 @@
-"""The command as a real process: pipes, Ctrl-C, terminals, other writers, a missing extra."""
+"""The command as a real process: pipes, Ctrl-C, terminals, other writers, a missing extra.
+
+A process takes half a second, so that what comes before and after runs in this one.
+"""
 
 import json
 import os
@@ -13,8 +16,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 import factmem
+from factmem._cli.application import app
+from tests.cli.test_commands import ask, call
 
 ALICE = "product/my-app/user/alice"
 FACTMEM = [sys.executable, "-m", "factmem"]
@@ -35,18 +41,17 @@ def _fill(folder: Path, count: int) -> None:
         for number in range(count):
             row = {"place": ALICE, "keyword": f"k{number}", "value": f"value {number}"}
             file.write(f"{json.dumps(row)}\n")
-    done = _call("--store", str(folder), "import", str(rows))
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""  # no progress bar without a terminal
+    call("--store", str(folder), "import", str(rows))
 
 
 @pytest.mark.storm
 def test_a_process_saves_and_shows(tmp_path: Path) -> None:
     """`python -m factmem` prints results to stdout and errors to stderr."""
     store = ("--store", str(tmp_path / "memory"))
-    assert _call(*store, "set", ALICE, "age", "36", "--type", "integer").returncode == 0
-    shown = _call(*store, "show", ALICE, "--json")
-    assert json.loads(shown.stdout)[0]["value"] == 36
+    saved = _call(*store, "set", ALICE, "age", "36", "--type", "integer", "--json")
+    assert (saved.returncode, saved.stderr) == (0, "")
+    assert json.loads(saved.stdout)
+    assert ask(*store, "show", ALICE)[0]["value"] == 36
     wrong = _call(*store, "set", ALICE, "age", "x")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr.startswith("factmem: ")
@@ -61,6 +66,7 @@ def test_standard_input_and_output_have_a_name(tmp_path: Path) -> None:
     assert (exported.returncode, exported.stderr) == (0, "Wrote 1 place, 3 entries to -\n")
     read = _call("--store", str(tmp_path / "copy"), "import", "-", given=exported.stdout)
     assert read.stdout == "Read 3 entries, 3 of them new\n"
+    assert read.stderr == ""  # no progress bar without a terminal
     assert not Path("-").exists()
 
 
@@ -120,10 +126,10 @@ def test_a_terminal_sees_values_of_an_encrypted_store(tmp_path: Path) -> None:
     """It shows them without --reveal, asks questions, and does not echo a passphrase."""
     key = str(tmp_path / "key")
     store = ("--store", str(tmp_path / "memory"))
-    assert _call("keys", "generate", key).returncode == 0
+    call("keys", "generate", key)
     keyed = (*store, "--key-file", key)
-    assert _call(*keyed, "set", ALICE, "note", "\x1b[31mred", "--type", "text").returncode == 0
-    assert _call(*keyed, "show", ALICE).returncode == 6
+    call(*keyed, "set", ALICE, "note", "\x1b[31mred", "--type", "text")
+    call(*keyed, "show", ALICE, code=6)
 
     shown, code = _on_terminal(*keyed, "show", ALICE)
     assert code == 0
@@ -138,25 +144,25 @@ def test_a_terminal_sees_values_of_an_encrypted_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.storm
+@pytest.mark.parametrize("command", [["show", "alice"], ["log"]], ids=["show", "log"])
 @pytest.mark.parametrize("width", [40, 110])
 def test_on_a_terminal_the_value_has_half_of_the_width(
-    tmp_path: Path, width: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, width: int, command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Times are relative, and NO_COLOR is respected."""
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("NO_COLOR", "1")
     store = ("--store", str(tmp_path / "memory"))
-    _call(*store, "set", ALICE, "note", "x" * 300, "--type", "text")
-    _call(*store, "forget", ALICE, "note", "--yes")
-    _call(*store, "set", ALICE, "note", "y" * 300, "--type", "text")
-    for command in (["show", "alice"], ["log"]):
-        printed, code = _on_terminal(*store, *command)
-        assert code == 0
-        lines = re.sub(r"\x1b\[[\d;]*m|\r", "", printed).splitlines()
-        assert max(map(len, lines)) <= width
-        assert max(line.count("y") for line in lines[1:]) >= width // 2 - 1
-        assert "now" in printed or width < 80
-        assert "\x1b[3" not in printed  # no colours; the head of the table is bold
+    call(*store, "set", ALICE, "note", "x" * 300, "--type", "text")
+    call(*store, "forget", ALICE, "note", "--yes")
+    call(*store, "set", ALICE, "note", "y" * 300, "--type", "text")
+    printed, code = _on_terminal(*store, *command)
+    assert code == 0
+    lines = re.sub(r"\x1b\[[\d;]*m|\r", "", printed).splitlines()
+    assert max(map(len, lines)) <= width
+    assert max(line.count("y") for line in lines[1:]) >= width // 2 - 1
+    assert "now" in printed or width < 80
+    assert "\x1b[3" not in printed  # no colours; the head of the table is bold
 
 
 @pytest.mark.storm
@@ -199,23 +205,20 @@ def test_a_store_is_read_and_backed_up_while_another_process_writes(tmp_path: Pa
     try:
         assert writer.stdout is not None
         acknowledged = [int(writer.stdout.readline()) for _ in range(50)][-1]
-        shown = json.loads(_call("--store", memory, "show", ALICE, "--json").stdout)
+        shown = ask("--store", memory, "show", ALICE)
         assert shown[0]["value"] >= acknowledged
-        done = _call("--store", memory, "backup", backup)
-        assert done.returncode == 0, done.stderr
+        call("--store", memory, "backup", backup)
         assert writer.poll() is None
     finally:
         writer.kill()
         writer.communicate()
-    kept = json.loads(_call("--store", backup, "show", ALICE, "--json").stdout)
-    assert kept[0]["value"] >= shown[0]["value"]
-    verified = _call("--store", memory, "verify", "--anchor", f"{backup}.anchor")
-    assert verified.returncode == 0, verified.stderr
+    assert ask("--store", backup, "show", ALICE)[0]["value"] >= shown[0]["value"]
+    call("--store", memory, "verify", "--anchor", f"{backup}.anchor")
 
 
 def _rows_file(folder: Path) -> Path:
     file = folder / "rows.csv"
-    rows = (f"{ALICE},k{number},{number},integer\n" for number in range(5_000))
+    rows = (f"{ALICE},k{number},{number},integer\n" for number in range(2_000))
     file.write_text(f"place,keyword,value,type\n{''.join(rows)}")
     return file
 
@@ -231,7 +234,7 @@ def _memories_file(folder: Path) -> Path:
             "created_at": f"2026-03-01T09:00:00.{number:06}+00:00",
             "categories": [f"k{number}"],
         }
-        for number in range(5_000)
+        for number in range(2_000)
     ]
     file.write_text("".join(f"{json.dumps(each)}\n" for each in memories))
     return file
@@ -253,14 +256,13 @@ def test_repeating_a_killed_import_completes_it(
     process.kill()
     process.wait()
 
-    again = json.loads(_call(*command, "--json").stdout)
+    again = ask(*command)
 
-    assert (again["entries"], again["problems"]) == (5_000, [])
-    [place] = json.loads(_call("--store", memory, "places", "--json").stdout)
-    assert (place["place"], place["count"]) == (ALICE, 5_000)
-    output = json.loads(_call("--store", memory, "history", ALICE, "k7", "--json").stdout)
-    assert len(output) == 1
-    assert json.loads(_call(*command, "--json").stdout)["new"] == 0
+    assert (again["entries"], again["problems"]) == (2_000, [])
+    [place] = ask("--store", memory, "places")
+    assert (place["place"], place["count"]) == (ALICE, 2_000)
+    assert len(ask("--store", memory, "history", ALICE, "k7")) == 1
+    assert ask(*command)["new"] == 0
 
 
 @pytest.mark.storm
@@ -281,21 +283,22 @@ def test_a_missing_extra_names_the_package_to_install(tmp_path: Path) -> None:
 
 
 def _completions(typed: str) -> str:
-    env = {**os.environ, "_FACTMEM_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": typed}
-    done = subprocess.run(FACTMEM, capture_output=True, text=True, check=False, env=env)
-    assert done.stderr == ""
-    return done.stdout
+    env = {"_FACTMEM_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": typed}
+    return CliRunner().invoke(app, env=env, prog_name="factmem").stdout
 
 
 @pytest.mark.storm
 def test_shell_completion(tmp_path: Path) -> None:
     """The command prints the shell's script, which completes commands and places."""
     store = str(tmp_path / "memory")
-    commands = _completions("factmem re")
-    assert "recall" in commands
-    assert "restore" in commands
+    env = {**os.environ, "_FACTMEM_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "factmem re"}
+    done = subprocess.run(FACTMEM, capture_output=True, text=True, check=False, env=env)
+    assert done.stderr == ""
+    assert done.stdout == _completions("factmem re")
+    assert "recall" in done.stdout
+    assert "restore" in done.stdout
 
-    _call("--store", store, "set", ALICE, "age", "36", "--type", "integer")
+    call("--store", store, "set", ALICE, "age", "36", "--type", "integer")
     assert ALICE in _completions(f"factmem --store {store} show product/")
     assert ALICE not in _completions(f"factmem --store {store} show agent/")
     assert "product" not in _completions(f"factmem --store {tmp_path}/none show product/")
@@ -313,25 +316,18 @@ def _answer(client: httpx.Client, link: str) -> httpx.Response:
 
 
 @pytest.mark.storm
-def test_a_store_is_served_to_reviewers(tmp_path: Path) -> None:
+def test_a_store_is_served_to_reviewers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`factmem review` serves its page to whoever has a link, also of an encrypted store."""
     key, store = str(tmp_path / "key"), str(tmp_path / "memory")
-    assert _call("keys", "generate", key).returncode == 0
+    call("keys", "generate", key)
     options = ("--store", store, "--key-file", key)
-    assert _call(*options, "set", ALICE, "age", "36", "--type", "integer").returncode == 0
+    call(*options, "set", ALICE, "age", "36", "--type", "integer")
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = str(listening.getsockname()[1])
-    env = {**os.environ, "REVIEW_SECRET": "s" * 40}
-    command = [*FACTMEM, *options, "review", "--port", port, "--token-env", "REVIEW_SECRET"]
-    made = subprocess.run(
-        [*command, "--link", "reader", "--name", "tom"],
-        capture_output=True,
-        text=True,
-        env=env,
-        check=True,
-    )
-    link = made.stdout.strip()
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env) as server:
+    monkeypatch.setenv("REVIEW_SECRET", "s" * 40)
+    command = [*options, "review", "--port", port, "--token-env", "REVIEW_SECRET"]
+    link = call(*command, "--link", "reader", "--name", "tom").strip()
+    with subprocess.Popen([*FACTMEM, *command], stderr=subprocess.PIPE, text=True) as server:
         try:
             with httpx.Client(follow_redirects=True, timeout=60) as client:
                 page = _answer(client, link)

@@ -2,17 +2,13 @@
 
     class TestContract(KilledWorkers, AdapterContract): ...
 
-    python -m tests.integrations.killed_workers FOLDER [asked | saved]     a worker
-
 The program that chats and the worker are processes of their own, with one folder. A worker kills
-itself while its model is asked, or when its facts are saved and its chat is still due.
+itself while its model is asked ("asked"), or when its facts are saved and its chat is still due ("saved").
 """
 
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from itertools import repeat
 from pathlib import Path
@@ -25,10 +21,10 @@ from factmem import AgentMemory, LocalFileMemoryProvider, MemoryScopesProfile
 from factmem.testing import adapters
 from factmem.testing.adapters import USER, AdapterHost
 from factmem.testing.chat import ScriptedChatModel
+from tests.processes import Process, Tell
 
 __all__ = ["KilledWorkers", "check_killed_workers"]
 
-ROOT = Path(__file__).parent.parent.parent
 USERS = ("alice", "bob", "carol")
 SAID = "By the way, my shell is fish."
 
@@ -78,9 +74,14 @@ async def check_killed_workers(memory: AgentMemory, folder: Path) -> None:
 
 
 def _run(folder: Path, point: str) -> int:
-    command = [sys.executable, "-m", __name__, str(folder), point]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, env=env, check=False, timeout=300).returncode
+    worker = Process(_worker, folder, point)
+    worker.go()
+    return worker.end()
+
+
+def _worker(tell: Tell, wait: Callable[[], None], folder: Path, point: str) -> None:
+    wait()
+    anyio.run(work, folder, point)
 
 
 def _die(*_: object) -> None:
@@ -109,7 +110,3 @@ async def work(folder: Path, point: str) -> None:
         if point == "saved":
             queue.learnt = _die
         await memory.conversations.learn()
-
-
-if __name__ == "__main__":
-    anyio.run(work, Path(sys.argv[1]), sys.argv[2])

@@ -265,17 +265,6 @@ def program(folder: Path, *options: str, key: Sequence[str] = ()) -> list[str]:
 
 
 @pytest.mark.storm
-async def test_the_program_speaks_stdio(tmp_path: Path) -> None:
-    """A second process knows the saves of the first; stdout has nothing but the protocol."""
-    server = StdioServerParameters(command=sys.executable, args=program(tmp_path))
-    with anyio.fail_after(60):
-        async with Client(stdio_client(server)) as client:
-            await text_of(client, "memory_save", concept="editor", value="vim")
-        async with Client(stdio_client(server)) as client:
-            assert '"vim"' in await facts_of(client)
-
-
-@pytest.mark.storm
 def test_the_program_answers_broken_lines(tmp_path: Path) -> None:
     """The SDK alone would let the client wait."""
     ping = {"jsonrpc": "2.0", "id": 7, "method": "ping"}
@@ -345,7 +334,8 @@ def test_the_inspector_lists_and_calls_the_tools(tmp_path: Path) -> None:
 
 
 @pytest.mark.storm
-async def test_the_program_encrypts_and_can_be_read_only(tmp_path: Path) -> None:
+async def test_the_program_speaks_stdio(tmp_path: Path) -> None:
+    """A second process knows the saves of the first. They are encrypted, and it can be read-only."""
     key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
     options = ("--key-env", "NOTES_KEY")
     with anyio.fail_after(60):

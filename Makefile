@@ -21,10 +21,8 @@ LEAST_COVERED = 89
 
 # The short form of the storms, a few seconds each: make storm SHORT=1
 ifdef SHORT
-HISTORIES = 20
-WEB_SECONDS = 5
-CHATS = 300
-with_storm = $(and $(filter test,$(MAKECMDGOALS)),$(filter storm,$(MAKECMDGOALS)))
+WEB_SECONDS = 3
+CUTS = 8
 endif
 
 # Processes that tests start import the package: with its bytecode on disk that takes half the time.
@@ -35,26 +33,34 @@ python = $(VENV)/bin/python
 # Neither compiles modules: most of them are never imported.
 install = { $(python) -m uv pip install --quiet --python $(python) $(1) || \
 	$(python) -m pip install --quiet --no-compile $(1); }
+workers = -n 2 --dist worksteal
 on_path = PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: demo test check coverage docs release-check bench postgres failover storm twins frameworks extras clean mutants
+.PHONY: demo test check style mypy pyright coverage docs release-check bench postgres failover storm twins frameworks \
+	extras clean mutants
 .NOTPARALLEL:
 
 demo: $(VENV)/.installed
 	$(python) examples/demo.py
 	$(python) examples/support_agent.py
 
-# The gate's `make test storm SHORT=1` collects the tests of both once.
+# The gate runs the tests in parts, with their storms: make test ROOMS="tests/cli tests/sync"
 test: $(VENV)/.installed-test
-	$(python) -m pytest -n 2 --dist worksteal $(if $(with_storm),-m 'not postgres and not types')
+	$(python) -m pytest $(if $(ROOMS),-m 'not postgres and not types' $(ROOMS),$(workers))
 
-check: $(VENV)/.installed-check
+check: style mypy pyright
+
+style: $(VENV)/.installed-check
 	$(python) -m ruff check .
 	$(python) -m ruff format --check .
+
+mypy: $(VENV)/.installed-check
 	$(python) -m mypy
+	$(python) -m pytest -q -m types tests/typing
+
+pyright: $(VENV)/.installed-check
 	$(on_path) pyright
 	$(on_path) $(python) -m tests.typing.completeness
-	$(python) -m pytest -q -m types tests/typing
 
 # Branches of the rooms without input or output, by their own tests: tracing takes .8 of their time more.
 coverage: $(VENV)/.installed-test
@@ -80,9 +86,11 @@ bench: $(VENV)/.installed-bench
 # It starts a server itself, and PgBouncer where that is installed. The short form runs each case on a plain store
 # behind row security, and the first of each table as the owner and, encrypted, behind PgBouncer.
 postgres: $(VENV)/.installed-test
-	FACTMEM_POSTGRES=required $(python) -m pytest -q -n 2 -m 'not types and not storm' \
-		$(if $(SHORT),-k 'not TestEncrypted',--both-loops) -o python_files='test_*.py all_kinds.py' tests/postgres tests/cli/test_postgres.py tests/memory/test_programs.py
-	$(python) -m tests.postgres.faults --kills $(SERVER_KILLS) --cuts $(CUTS) --terminations $(CUTS)
+	FACTMEM_POSTGRES=required $(python) -m pytest -q $(if $(SHORT),-k 'not TestEncrypted',-n 2 --both-loops) \
+		-m 'not types and not storm' -o python_files='test_*.py all_kinds.py' \
+		tests/postgres tests/cli/test_postgres.py tests/memory/test_programs.py
+	$(python) -m tests.postgres.faults --kills $(SERVER_KILLS) --cuts $(CUTS) --terminations $(CUTS) \
+		$(if $(SHORT),--in-turn)
 
 # A primary and its synchronous standby: kill -9 under load, promotion.
 failover: $(VENV)/.installed-test
@@ -93,9 +101,9 @@ failover: $(VENV)/.installed-test
 # storms of their own, so the short form adds only those that have no test.
 storm: $(VENV)/.installed-test
 ifdef SHORT
-	$(if $(with_storm),,$(python) -m pytest -n 2 --dist worksteal -m 'storm and not postgres')
+	$(python) -m pytest -m 'storm and not postgres' $(or $(ROOMS),$(workers))
 else
-	$(python) -m pytest -n 2 --dist worksteal -m 'storm or not types' --both-loops --thorough
+	$(python) -m pytest $(workers) -m 'storm or not types' --both-loops --thorough
 	$(python) -m tests.storms.kill_storm --kills $(KILLS)
 	$(python) -m tests.storms.rotation_storm --rotations $(ROTATIONS)
 	$(python) -m tests.storms.disk_faults --faults $(FAULTS) --seed $(SEED)
@@ -108,11 +116,11 @@ else
 	$(python) -m tests.storms.hostile --cases $(CASES)
 	$(python) -m tests.scaling
 	$(python) -m tests.storms.many_processes
-endif
 	$(python) -m tests.storms.erasures --histories $(HISTORIES)
+	$(python) -m tests.storms.chats --chats $(CHATS) --postgres
+endif
 	$(python) -m tests.storms.web_service --seconds $(WEB_SECONDS)
 	$(python) -m tests.storms.http_service --seconds $(WEB_SECONDS)
-	$(python) -m tests.storms.chats --chats $(CHATS)$(if $(SHORT), --kills 4 --erasures 30, --postgres)
 
 # Small mistakes in the core, each of which the tests of its module must notice.
 mutants: $(VENV)/.installed-test

@@ -150,10 +150,10 @@ def few_looks(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(
     params=[pytest.param(13, id="some"), pytest.param(1, id="all", marks=pytest.mark.storm)]
 )
-def stride(request: pytest.FixtureRequest) -> int:
-    """Return the step through the cases of a sweep: each thirteenth by default, each in a storm."""
+def stride(request: pytest.FixtureRequest, thorough: bool) -> int:
+    """Return the step through the cases of a sweep: each thirteenth by default, each in a long storm."""
     step: int = request.param
-    return step
+    return step if thorough else max(step, 5)
 
 
 @pytest.fixture(scope="session")

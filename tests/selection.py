@@ -97,10 +97,8 @@ KILLS = {"test_a_forked_child_holds_no_lock", "test_forked_children_save_and_rea
 """Tests of the shipped contracts that start and kill several processes: `make storm` runs them."""
 
 MANY_CASES = 4
-"""Of a sweep with more cases each fourth runs, except in the long form of `make storm`."""
-
-NO_SWEEPS = {"test_examples.py"}
-"""Files whose cases have nothing in common."""
+"""Of a sweep with more cases each fourth runs, of others each parameter's values in rotation, except in
+the long form of `make storm`."""
 
 FEW_SEEDS = 2
 """The random runs of one test, by their parameter `seed`, of the default run."""
@@ -152,14 +150,34 @@ def repeated(items: list[pytest.Item]) -> dict[str, pytest.Item]:
 
 
 def _rest_of_sweeps(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """Yield the cases of long sweeps that their short form leaves out."""
+    """Yield the cases of sweeps that their short form leaves out."""
     sweeps = defaultdict[str, list[pytest.Item]](list)
     for item in items:
-        if item.path.name not in NO_SWEEPS and item.get_closest_marker("storm") is not None:
+        if item.get_closest_marker("storm") is not None:
             sweeps[item.nodeid.partition("[")[0]].append(item)
     for cases in sweeps.values():
         if len(cases) > MANY_CASES:
             yield from (case for number, case in enumerate(cases) if number % 4)
+        else:
+            yield from _in_rotation(cases)
+
+
+def _in_rotation(cases: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Yield the cases that are not needed for each value of each parameter to run once."""
+    values = [_values(case) for case in cases]
+    left = set[tuple[str, str]]().union(*values)
+    spared = list(range(len(cases)))
+    while left and spared:
+        best = max(spared, key=lambda number: len(left & values[number]))
+        spared.remove(best)
+        left -= values[best]
+    yield from (cases[number] for number in spared if values[number])
+
+
+def _values(item: pytest.Item) -> set[tuple[str, str]]:
+    """Return the parameters of a test with their values."""
+    callspec = getattr(item, "callspec", None)
+    return {(name, repr(value)) for name, value in callspec.params.items()} if callspec else set()
 
 
 def _is_spared(item: pytest.Item) -> bool:

@@ -15,6 +15,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,9 +119,9 @@ async def is_stored(
     return (case.declared in held if case.declared else bool(held)), model
 
 
-async def counts(part: str = "") -> dict[str, Counter[str]]:
+async def counts(part: str = "", *, verify: bool = False) -> dict[str, Counter[str]]:
     """Return the cases by label, and those that are stored by way and label."""
-    verdicts, answers = {} if part else checks(), checklist(part)
+    verdicts, answers = checks() if verify else {}, checklist(part)
     found: dict[str, Counter[str]] = {"all": Counter()}
     for number, case in enumerate(cases(part)):
         label = "right" if case.is_right else "wrong"
@@ -163,7 +164,7 @@ def main() -> None:
         options.prompts.write_text(anyio.run(prompts), encoding="utf-8")
         return
     for part in ("", "-2", "-3"):
-        for way, found in anyio.run(counts, part).items():
+        for way, found in anyio.run(partial(counts, part, verify=not part)).items():
             print(f"{way:14} wrong {found['wrong']:4}  right {found['right']:4}")
             kinds = sorted(each for each in found.items() if " " in each[0])
             print("  " + ", ".join(f"{kind} {n}" for kind, n in kinds))

@@ -136,7 +136,7 @@ async def test_learning_again_changes_nothing(kind: str, seed: int, tmp_path: Pa
 async def test_learning_again_changes_nothing_in_many_histories(
     kind: str, tmp_path: Path, thorough: bool
 ) -> None:
-    for seed in range(334 if thorough else 25):
+    for seed in range(334 if thorough else 8):
         await run(store_of(kind, tmp_path / f"{seed}"), 1_000 + seed)
 
 

@@ -424,7 +424,7 @@ async def test_corrections_stay(kind: str, tmp_path: Path) -> None:
 @pytest.mark.storm
 @pytest.mark.parametrize("kind", KINDS)
 async def test_many_corrections_stay(kind: str, tmp_path: Path, thorough: bool) -> None:
-    """Hundreds of detections against many corrections; a thousand against a hundred at length."""
+    """Many detections against many corrections; a thousand against a hundred at length."""
     async with store_of(kind, tmp_path) as store:
-        corrections, detections = (100, 1000) if thorough else (30, 300)
+        corrections, detections = (100, 1000) if thorough else (20, 120)
         await check_corrections(store, corrections=corrections, detections=detections)

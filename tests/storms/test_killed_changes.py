@@ -21,7 +21,7 @@ from factmem.models import FactType
 from tests.processes import Process, Tell
 from tests.world import USER
 
-USERS, KILLS = 200, 6
+USERS, KILLS = 80, 2
 MANY_USERS, MANY_KILLS = 1000, 20
 """With `--thorough`."""
 APP = MemoryScope.Product("app")

@@ -23,15 +23,16 @@ both_kinds = pytest.mark.parametrize(
 
 
 @both_kinds
-def test_nothing_acknowledged_is_lost(tmp_path: Path, key: str | None) -> None:
+def test_nothing_acknowledged_is_lost(tmp_path: Path, key: str | None, thorough: bool) -> None:
     """With kills of any process at any time; readers get no error and miss nothing."""
-    outcome = kill_storm(tmp_path / "store", 25, key=key)
+    kills = 25 if thorough else 12
+    outcome = kill_storm(tmp_path / "store", kills, key=key)
 
     assert not outcome.faults, outcome
-    assert outcome.kills >= 25
+    assert outcome.kills >= kills
     assert outcome.suicides > 0
-    assert outcome.operations > 100
-    assert outcome.looks > 10
+    assert outcome.operations > 4 * kills
+    assert outcome.looks > kills // 3
 
 
 @both_kinds
@@ -47,7 +48,7 @@ def test_rotations_lose_nothing_and_shut_out_every_older_key(
     tmp_path: Path, thorough: bool
 ) -> None:
     """Whichever process is killed, and whenever; an older copy of the store is reported afterwards."""
-    rotations = 10 if thorough else 5
+    rotations = 10 if thorough else 3
     outcome, storm = rotation_storm(tmp_path / "store", rotations)
 
     assert not outcome.faults, outcome
@@ -109,18 +110,19 @@ def test_no_piece_of_what_was_removed_is_left(
 
 
 def test_chats_are_learnt_while_workers_are_killed(tmp_path: Path) -> None:
-    """Nothing is lost, learnt twice or back, and nothing older is current."""
-    outcome = chat_storm(str(tmp_path / "store"), 100, kills=2, erasures=10)
+    """Nothing is lost, learnt twice or back, and nothing older is current. Below, the store is plain."""
+    key = Key.generate().to_base64()
+    outcome = chat_storm(str(tmp_path / "store"), 100, kills=2, erasures=10, key=key)
 
     assert outcome.is_good, outcome
     assert outcome.statements > 100
 
 
-@pytest.mark.parametrize(("mutant", "erasures"), [("moment", 200), ("retry", 0)])
+@pytest.mark.parametrize(("mutant", "chats", "erasures"), [("moment", 150, 200), ("retry", 50, 0)])
 def test_the_storm_notices_a_rule_that_is_switched_off(
-    tmp_path: Path, mutant: str, erasures: int
+    tmp_path: Path, mutant: str, chats: int, erasures: int
 ) -> None:
     """Each rule by its own count."""
-    outcome = chat_storm(str(tmp_path / "store"), 150, erasures=erasures, mutant=mutant)
+    outcome = chat_storm(str(tmp_path / "store"), chats, erasures=erasures, mutant=mutant)
 
     assert (outcome.came_back if mutant == "moment" else outcome.lost) > 0, outcome

@@ -13,7 +13,7 @@ both_kinds = pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain"
 
 
 @both_kinds
-@pytest.mark.parametrize("cases", [30, pytest.param(300, marks=pytest.mark.storm)])
+@pytest.mark.parametrize("cases", [30, pytest.param(100, marks=pytest.mark.storm)])
 async def test_no_change_goes_unnoticed(tmp_path: Path, cases: int, *, is_encrypted: bool) -> None:
     """With an anchor from outside; damage of single lines also without one."""
     outcomes = await run(tmp_path, cases, 7, is_encrypted=is_encrypted)

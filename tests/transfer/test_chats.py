@@ -253,11 +253,11 @@ async def test_chats_need_their_user(tmp_path: Path) -> None:
         await import_chats(written(tmp_path), InMemoryProvider(), scope=AGENT, subject=USER)
 
 
-CHATS = 1_100
+CHATS = 400
 
 
-def three_years() -> list[dict[str, Any]]:
-    """Made-up chats of three years: one a day, half of each program."""
+def a_year() -> list[dict[str, Any]]:
+    """Made-up chats of a year: about one a day, half of each program."""
     chats = [of_chatgpt(f"g{n}") if n % 2 else of_claude(f"c{n}") for n in range(CHATS)]
     for number, chat in enumerate(chats):
         for message in chat.get("chat_messages", ()):
@@ -275,8 +275,8 @@ def importing(_: object, __: object, folder: str, file: str) -> None:
 
 @pytest.mark.storm
 async def test_an_import_that_is_killed_has_each_message_once(tmp_path: Path) -> None:
-    """Three years of chats, four kills, and an import to the end."""
-    file = written(tmp_path, *three_years())
+    """A year of chats, four kills, and an import to the end."""
+    file = written(tmp_path, *a_year())
     counts = [0]
     async with LocalFileMemoryProvider(tmp_path / "store") as store:
         for _ in range(4):

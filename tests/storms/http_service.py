@@ -186,7 +186,7 @@ async def http_service(folder: Path, *, clients: int = 50, seconds: float = 60) 
 
     async def kill() -> None:
         nonlocal process
-        while time.monotonic() < ends - 1:
+        while not outcome.killed or time.monotonic() < ends - 1:
             await anyio.sleep(min(2.0, seconds / 4))
             process.send_signal(signal.SIGKILL)
             await process.wait()

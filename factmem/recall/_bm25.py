@@ -133,7 +133,7 @@ class PostingLists:
         begins = np.cumsum(sizes) - sizes
         starts = np.frombuffer(self._starts, np.int64)[slots]
         at = np.arange(int(sizes.sum())) + (starts - begins).repeat(sizes)
-        return slots, np.frombuffer(self._numbered, np.uint32)[at], begins
+        return slots, np.frombuffer(self._numbered, np.uint32)[at].astype(np.intp), begins
 
     def __contains__(self, slot: int) -> bool:
         return slot < len(self._starts) and self._starts[slot] >= 0
@@ -618,19 +618,33 @@ class TermIndex:
     ) -> tuple[Array, Array]:
         """Return the result of `_by_letters`, by numpy."""
         vocabulary = self._lists.vocabulary
-        slots, own, starts = self._lists.own_numbers(np, slots)
-        if not (len(vocabulary) and len(slots)):
+        # Most terms have no letters of the question: none, if it is in syllables or pictographs.
+        found = [vocabulary.nearest(np, word, None) for word in query.wanted]
+        if not any(len(numbers) for numbers, _ in found):
             return slots, np.zeros(len(slots))
+        slots, own, starts = self._lists.own_numbers(np, slots)
+        if not len(slots):
+            return slots, np.zeros(0)
         sizes = np.frombuffer(vocabulary.sizes, np.uint8)
-        row_of = np.zeros(len(sizes), np.intp)  # of the terms of these documents
-        row_of[own] = np.arange(1, len(own) + 1)
-        near = np.zeros((len(own) + 1, len(query.wanted)))
-        for n, word in enumerate(query.wanted):
-            numbers, weights = vocabulary.nearest(np, word, row_of if is_filtered else None)
+        if is_filtered:
+            among = np.zeros(len(sizes), np.bool_)
+            among[own] = True
+            found = [vocabulary.nearest(np, word, among) for word in query.wanted]
+        is_near = np.zeros(len(sizes), np.bool_)
+        for numbers, _ in found:
+            is_near[numbers] = True
+        is_some = is_near[own]
+        is_some[starts] = True  # so that every document has one
+        some = own[is_some]
+        row_of = np.zeros(len(sizes), np.intp)
+        row_of[some] = np.arange(1, len(some) + 1)
+        near = np.zeros((len(some) + 1, len(found)))
+        for n, (numbers, weights) in enumerate(found):
             near[row_of[numbers], n] = weights
         near[0] = 0
-        scores = np.maximum.reduceat(near[row_of[own]], starts).sum(axis=1)
-        lengths = np.add.reduceat(sizes[own], starts, dtype=np.intp)
+        firsts = is_some.cumsum()[starts] - 1
+        scores = np.maximum.reduceat(near[row_of[some]], firsts).sum(axis=1)
+        lengths = np.add.reduceat(sizes[own].astype(np.intp), starts)
         norms = _K1 * (1 - _B) + _K1 * _B / (int(lengths.sum()) / len(slots) or 1.0) * lengths
         scores /= 1 + norms
         return slots, LETTERS * (scores - scores.min()) / (float(scores.max()) or 1.0)

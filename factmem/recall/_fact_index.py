@@ -2,7 +2,7 @@
 
 import re
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from heapq import heappop, heappush
 from operator import itemgetter
@@ -339,24 +339,21 @@ class FactIndex:
         if wanted.since is not None or wanted.until is not None:
             begin = float("-inf") if wanted.since is None else wanted.since.timestamp()
             end = float("inf") if wanted.until is None else wanted.until.timestamp()
-            is_in = self._where(self._said_at, lambda at: (at >= begin) & (at < end))
+            np = numpy_or_none() if len(among) >= _WORTH_NUMPY else None
+            if np is None:
+                is_in = bytearray(begin <= at < end for at in self._said_at)
+            else:
+                said_at = np.frombuffer(self._said_at)
+                is_in = bytearray((said_at >= begin) & (said_at < end))
             among = both(among, is_in)
         if wanted.marks:
             among = both(among, self._marks.where(wanted.marks, len(among)))
         return among
 
     def _hints(self, question: str, entity: str | None, now: datetime) -> Hints:
-        named = times = None
-        if entity is not None:
-            number = self._entities[entity]
-            np = numpy_or_none()
-            two = 2 if np is None else np.uint8(2)  # a wider one takes three times as long
-            # 1 for the named entity, 2 for others, 0 without one
-            named = self._where(self._entity_of, lambda of: (of >= 0) * two - (of == number))
+        named = None if entity is None else self._entities[entity]
         spans = [*asked_spans(question, now), *self.periods_of(clause_of_time(question))]
-        if spans:
-            times = self._timely(spans)
-        return Hints(named, times)
+        return Hints(named, self._entity_of, self._timely(spans) if spans else None)
 
     def periods_of(self, clause: str) -> list[Span]:
         """Return the period of the fact that a clause describes, such as "she lived in Busan"."""
@@ -379,12 +376,3 @@ class FactIndex:
         rows = [np.frombuffer(column) for column in (self._begin, self._end, self._said_at)]
         fits = np.maximum.reduce([_fit(each, *rows) for each in spans])
         return bytearray(np.ascontiguousarray(fits, np.uint8))
-
-    def _where(self, column: "array[Any]", is_met: Callable[[Any], Any]) -> bytearray:
-        """Return a mask of the slots that meet a condition on a number or a numpy array."""
-        np = numpy_or_none() if len(column) >= _WORTH_NUMPY else None
-        if np is None:
-            return bytearray(map(is_met, column))
-        kinds = {"d": np.float64, "I": np.uint32, "i": np.int32}
-        found = is_met(np.frombuffer(column, kinds[column.typecode]))
-        return bytearray(np.ascontiguousarray(found, np.uint8))

@@ -150,7 +150,7 @@ class Vocabulary:
     def nearest(self, np: Array, word: Word, among: Array | None) -> tuple[Array, Array]:
         """Return the terms with letters of a word, and how near they are to it, by numpy.
 
-        See `TermIndex`. `among` is not 0 for the only terms that affect the weight of letters.
+        See `TermIndex`. `among` is true for the only terms that affect the weight of letters.
         """
         self._follow()
         found = self._nearest.get(word) if among is None else None
@@ -163,12 +163,12 @@ class Vocabulary:
             size, sizes = self._count, np.frombuffer(self.sizes, np.uint8)
             if among is not None:
                 row_of = np.arange(len(rows)).repeat(counts)
-                holders = np.bincount(row_of[among[numbers] > 0], minlength=len(rows))
+                holders = np.bincount(row_of[among[numbers]], minlength=len(rows))
                 size = np.count_nonzero(among * sizes)
             idf = np.log(1 + (size - holders + 0.5) / (holders + 0.5))
             weights = np.bincount(numbers, idf.repeat(counts), len(sizes))
             weights[self.functional] = 0
-            numbers = np.flatnonzero(weights if among is None else weights * (among > 0))
+            numbers = np.flatnonzero(weights if among is None else weights * among)
             weights = weights[numbers] ** 2 / float(idf.sum()) * likeness(len(rows), sizes[numbers])
             found = numbers, weights
             if among is None:

@@ -48,8 +48,6 @@ _SUPPORTERS = 3
 _Scored: TypeAlias = tuple[float, float, int, float, float, float, float, float]
 """Score, when it was last confirmed, slot, relevance, lexical, semantic, support, recency."""
 
-_Rank: TypeAlias = tuple[float, float, tuple[str, ...]]
-
 
 class Candidates(NamedTuple):
     """The facts that may be matches, by slot."""
@@ -65,12 +63,26 @@ class Candidates(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """The facts that the question hints at, by slot; None if it has no such hint."""
+    """The facts that the question hints at; None if it has no such hint."""
 
-    named: bytearray | None = None
-    """1 for facts of the entity that it names, 2 for those of other entities."""
+    named: int | None = None
+    """The number of the entity that it names."""
+    entity_of: Sequence[int] = ()
+    """The number of each fact's entity, -1 without one."""
     times: bytearray | None = None
-    """2 for facts that hold or were said at a time that it names, 1 for those that only may."""
+    """By slot: 2 for facts that hold or were said at a time that it names, 1 if they only may."""
+
+    def is_named(self, slot: int) -> bool:
+        """Whether the question names the fact's entity."""
+        return self.named is not None and self.entity_of[slot] == self.named
+
+    def is_other(self, slot: int) -> bool:
+        """Whether it names another entity."""
+        return self.named is not None and self.entity_of[slot] not in (self.named, -1)
+
+    def entities(self, np: Array) -> Array:
+        """Return the number of each fact's entity as a numpy array."""
+        return np.frombuffer(self.entity_of, np.int32)
 
 
 class Ranking:
@@ -110,27 +122,29 @@ class Ranking:
             scored = self._scored(candidates, words)
             best = nlargest(limit, scored)
             if best and len(best) < len(scored):
-                # Keep all that tie with the last one, but for rounding: `_rank` decides.
+                # Keep all that tie with the last one, but for rounding: their names decide.
                 least = best[-1][0] - 10.0**-_DIGITS
                 best = [each for each in scored if each[0] >= least]
-        ordered: list[tuple[_Rank, Match]] = []
+        # Few are equal, and only for these the names are needed.
+        ordered = list[tuple[float, float, _Scored, PlacedFact[AnyFact]]]()
         for each in best:
             placed = candidates.placed[each[2]]
             if placed is not None:
-                ordered.append((_rank(placed, each), _match(placed, each)))
-        ordered.sort(key=itemgetter(0))
-        return [match for _, match in ordered[:limit]]
+                ordered.append((-round(each[0], _DIGITS), -each[1], each, placed))
+        if len({each[:2] for each in ordered}) < len(ordered):
+            ordered.sort(key=lambda each: _names(each[3]))
+        ordered.sort(key=itemgetter(0, 1))
+        return [_match(placed, each) for *_, each, placed in ordered[:limit]]
 
     def _scored(self, candidates: Candidates, words: WordScores) -> list[_Scored]:
         """Score the facts that have words of the question, without numpy."""
         most = max((score for score, _ in words.values()), default=1.0)
         lexical = {slot: score / most for slot, (score, _) in words.items()}
         support = self._supports(lexical, candidates.loose)
-        named, weights = self._hints.named, self._weights
+        weights = self._weights
         scored = list[_Scored]()
         for slot, (_, coverage) in words.items():
-            is_other = named is not None and named[slot] == 2
-            relevance = coverage * OTHERS if is_other else coverage
+            relevance = coverage * OTHERS if self._hints.is_other(slot) else coverage
             heard_at = candidates.heard_at[slot]  # another host's clock may be ahead of `now`
             recency = 0.5 ** (max(self._now - heard_at, 0.0) / self._half_life)
             prior = weights.recency * recency + weights.importance * candidates.importance[slot]
@@ -143,9 +157,9 @@ class Ranking:
     def _supports(
         self, fused: Mapping[int, float], conversations: Sequence[int] | None
     ) -> dict[int, float]:
-        named, times = self._hints.named, self._hints.times
+        times = self._hints.times
         support = {
-            slot: NAMED * (named is not None and named[slot] == 1)
+            slot: NAMED * self._hints.is_named(slot)
             + TIME / 2 * (0 if times is None else times[slot])
             for slot in fused
         }
@@ -207,7 +221,8 @@ class Ranking:
             best = np.flatnonzero(score >= np.partition(score, at)[at])
         relevance = relevance[slots]
         if self._hints.named is not None:
-            is_other = np.frombuffer(self._hints.named, np.uint8)[slots] == 2
+            of = self._hints.entities(np)[slots]
+            is_other = (of >= 0) & (of != self._hints.named)
             relevance = np.where(is_other, relevance * OTHERS, relevance)
         columns = (score, heard_at, slots, relevance, lexical, semantic, support, recency)
         return zip(*(column[best].tolist() for column in columns), strict=True)
@@ -220,7 +235,7 @@ class Ranking:
             return coverage
         named = None
         if self._hints.named is not None:
-            named = np.frombuffer(self._hints.named, np.uint8)[: len(coverage)]
+            named = self._hints.entities(np)[: len(coverage)] == self._hints.named
         usual = self._usual(near, known, named)
         above = np.maximum(near.cosines - usual, 0.0)
         above *= self._semantic / (1 - usual)
@@ -233,7 +248,7 @@ class Ranking:
             return near.spread.usual
         own = near.cosines
         if known is not True or named is not None:
-            own = own[known if named is None else known & (named == 1)]
+            own = own[known if named is None else known & named]
         return float(own.sum()) / (len(own) + USUAL)
 
     def _dense_support(
@@ -241,7 +256,7 @@ class Ranking:
     ) -> Array:
         support = np.zeros(len(slots))
         if self._hints.named is not None:
-            support += NAMED * (np.frombuffer(self._hints.named, np.uint8)[slots] == 1)
+            support += NAMED * (self._hints.entities(np)[slots] == self._hints.named)
         if self._hints.times is not None:
             support += TIME / 2 * np.frombuffer(self._hints.times, np.uint8)[slots]
         if conversations is not None:
@@ -289,12 +304,10 @@ def _stretched(np: Array, near: Nearness, known: Array) -> Array:
     return stretched if known is True else np.where(known, stretched, usual)
 
 
-def _rank(placed: PlacedFact[AnyFact], scored: _Scored) -> _Rank:
+def _names(placed: PlacedFact[AnyFact]) -> tuple[str, ...]:
     """Return a sort key that is unique for each fact."""
     kind, scope, subject, entity = placed.place.identity
-    fact = placed.fact
-    names = (fact.concept.keyword, fact.id, kind, scope, subject, entity or "")
-    return -round(scored[0], _DIGITS), -scored[1], names
+    return placed.fact.concept.keyword, placed.fact.id, kind, scope, subject, entity or ""
 
 
 def _match(placed: PlacedFact[AnyFact], scored: _Scored) -> Match:

@@ -84,7 +84,8 @@ bench: $(VENV)/.installed-bench
 
 # PostgreSQL: the suites over every kind of store, and faults during saves of several processes.
 # It starts a server itself, and PgBouncer where that is installed. The short form runs each case on a plain store
-# behind row security, and the first of each table as the owner and, encrypted, behind PgBouncer.
+# behind row security, and the first of each table as the owner and, encrypted, behind PgBouncer. Other sweeps and
+# faults run in rotation.
 postgres: $(VENV)/.installed-test
 	FACTMEM_POSTGRES=required $(python) -m pytest -q $(if $(SHORT),-k 'not TestEncrypted',-n 2 --both-loops) \
 		-m 'not types and not storm' -o python_files='test_*.py all_kinds.py' \

@@ -97,8 +97,8 @@ KILLS = {"test_a_forked_child_holds_no_lock", "test_forked_children_save_and_rea
 """Tests of the shipped contracts that start and kill several processes: `make storm` runs them."""
 
 MANY_CASES = 4
-"""Of a sweep with more cases each fourth runs, of others each parameter's values in rotation, except in
-the long form of `make storm`."""
+"""Of a sweep with more cases each fourth runs, of others and of those on a server each parameter's values in
+rotation, except in the long forms of `make storm` and `make postgres`."""
 
 FEW_SEEDS = 2
 """The random runs of one test, by their parameter `seed`, of the default run."""
@@ -153,10 +153,12 @@ def _rest_of_sweeps(items: list[pytest.Item]) -> Iterator[pytest.Item]:
     """Yield the cases of sweeps that their short form leaves out."""
     sweeps = defaultdict[str, list[pytest.Item]](list)
     for item in items:
-        if item.get_closest_marker("storm") is not None:
+        if is_later(item.path) or item.get_closest_marker("storm") is not None:
             sweeps[item.nodeid.partition("[")[0]].append(item)
     for cases in sweeps.values():
-        if len(cases) > MANY_CASES:
+        if is_later(cases[0].path):
+            yield from () if _suite(cases[0]) else _in_rotation(cases)
+        elif len(cases) > MANY_CASES:
             yield from (case for number, case in enumerate(cases) if number % 4)
         else:
             yield from _in_rotation(cases)
@@ -181,9 +183,10 @@ def _values(item: pytest.Item) -> set[tuple[str, str]]:
 
 
 def _is_spared(item: pytest.Item) -> bool:
-    """Return True for a test on a loop that another one stands for."""
+    """Return True for a test on a loop that another one stands for, or of suites that other roles run."""
     loop, wanted = _parameter(item, "anyio_backend"), loop_of(item.path, _suite(item))
-    return None not in {loop, wanted} and loop != wanted
+    is_owners = _path(item).as_posix() == "postgres/test_conformance.py"
+    return (None not in {loop, wanted} and loop != wanted) or (is_owners and _needs_a_server(item))
 
 
 def _needs_a_server(item: pytest.Item) -> bool:

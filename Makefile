@@ -89,7 +89,7 @@ bench: $(VENV)/.installed-bench
 postgres: $(VENV)/.installed-test
 	FACTMEM_POSTGRES=required $(python) -m pytest -q $(if $(SHORT),-k 'not TestEncrypted',-n 2 --both-loops) \
 		-m 'not types and not storm' -o python_files='test_*.py all_kinds.py' \
-		tests/postgres tests/cli/test_postgres.py tests/memory/test_programs.py
+		tests/postgres tests/cli/test_postgres.py
 	$(python) -m tests.postgres.faults --kills $(SERVER_KILLS) --cuts $(CUTS) --terminations $(CUTS) \
 		$(if $(SHORT),--in-turn)
 

@@ -93,8 +93,8 @@ LATER_ON_POSTGRES = {
 }
 """The modules of the conformance suite that only `make postgres` runs on a server."""
 
-KILLS = {"test_a_forked_child_holds_no_lock", "test_forked_children_save_and_read"}
-"""Tests of the shipped contracts that start and kill several processes: `make storm` runs them."""
+KILLS = {"test_a_forked_child_holds_no_lock"}
+"""Tests of the contracts that start and kill several processes: `make storm` runs them."""
 
 MANY_CASES = 4
 """Of a sweep with more cases each fourth runs, of others and of those on a server each parameter's values in

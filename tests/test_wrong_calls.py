@@ -234,6 +234,8 @@ READS: list[tuple[str, Call, str]] = [
     ("value(CITY, default=)", lambda w: w.memory.value(CITY, default="x"), "or default"),
     ("value(Me)", lambda w: w.memory.value(Me), "memory.current("),
     ("values(Me)", lambda w: w.memory.values(Me), "memory.current("),
+    ("values('city')", lambda w: w.memory.values("city"), "concept must be a Concept, not str"),
+    ("clear('city')", lambda w: w.memory.clear("city"), "concept must be a Concept, not str"),
     ("current('city')", lambda w: w.memory.current("city"), "Concept(keyword"),
     ("current(Me())", lambda w: w.memory.current(Me(city="x")), "memory.current("),
     ("current([CITY])", lambda w: w.memory.current([CITY]), "must be a Concept, not list"),

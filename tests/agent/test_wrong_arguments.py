@@ -22,7 +22,6 @@ from tests.wrong_calls import SECRET, Call, Wrong, check_wrong_call
 
 USER = MemorySubject("user", "The user", 1, per_entity=True)
 ALICE = USER.of("alice")
-INSTALL = r"agent\.install\(AgentMemory, provider="
 MODEL = ScriptedChatModel()
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import resource
-import shutil
 import signal
 import sqlite3
 import sys
@@ -425,22 +424,6 @@ def test_doctor_reports_damage_and_salvage_saves_the_rest(store: list[str], tmp_
     assert ask(*copy, "doctor") == {"places": 1, "findings": []}
     keywords = ["ide-theme", "pets"][: 3 - missing]
     assert [each["keyword"] for each in ask(*copy, "show", ALICE, "--reveal")] == keywords
-
-
-def test_an_anchor_detects_a_rolled_back_store(store: list[str], tmp_path: Path) -> None:
-    """An older copy of the whole folder is readable, and only the anchor detects it."""
-    memory, older = tmp_path / "memory", tmp_path / "older"
-    call(*store, "set", ALICE, "n", "1", "--type", "integer")
-    shutil.copytree(memory, older)
-    call(*store, "set", ALICE, "n", "2")
-    anchor = str(tmp_path / "anchor")
-    call(*store, "anchor", "--out", anchor)
-    call(*store, "verify", "--anchor", anchor)
-    shutil.rmtree(memory)
-    shutil.copytree(older, memory)
-
-    call(*store, "verify")
-    call(*store, "verify", "--anchor", anchor, code=ExitCode.DAMAGED)
 
 
 def test_keys_open_and_protect_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

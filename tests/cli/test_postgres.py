@@ -3,13 +3,9 @@
 import uuid
 from pathlib import Path
 
-import anyio
 import pytest
 
-from factmem._cli.browse.session import BrowserSession
 from factmem._cli.exits import ExitCode
-from factmem._cli.opening import open_store
-from factmem._cli.options import Options
 from tests.cli.test_commands import ALICE, MEM0, ask, call
 from tests.postgres.cluster import Cluster
 
@@ -78,26 +74,3 @@ def test_rows_and_keys(store: list[str], tmp_path: Path) -> None:
         call(*store, "show", ALICE, "--reveal", code=ExitCode.KEY)
     else:
         call(*store, "keys", "list", code=ExitCode.USAGE)
-
-
-def test_browse_shows_a_database(cluster: Cluster) -> None:
-    """It shows places, values, an edit, its undo, and changes by other writers."""
-    name = f"cli-{uuid.uuid4().hex[:12]}"
-    named = ["--store", _url(cluster), "--store-name", name]
-    call(*named, "set", ALICE, "age", "36", "--type", "integer")
-    options = Options(_url(cluster), store_name=name)
-
-    async def work() -> None:
-        async with open_store(options) as store:
-            session = BrowserSession(store, options)
-            [place] = await session.places()
-            [row] = await session.rows(place)
-            await session.change("correct", row, "37")
-            changed = await session.changed_rows(place)
-            assert changed is not None
-            assert [each.value for each in changed] == [37]
-            await session.undo_last()
-            assert [each.value for each in await session.rows(place)] == [36]
-            assert await session.changed_rows(place) is None
-
-    anyio.run(work)

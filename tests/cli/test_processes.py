@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -144,28 +143,6 @@ def test_a_terminal_sees_values_of_an_encrypted_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.storm
-@pytest.mark.parametrize("command", [["show", "alice"], ["log"]], ids=["show", "log"])
-@pytest.mark.parametrize("width", [40, 110])
-def test_on_a_terminal_the_value_has_half_of_the_width(
-    tmp_path: Path, width: int, command: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Times are relative, and NO_COLOR is respected."""
-    monkeypatch.setenv("COLUMNS", str(width))
-    monkeypatch.setenv("NO_COLOR", "1")
-    store = ("--store", str(tmp_path / "memory"))
-    call(*store, "set", ALICE, "note", "x" * 300, "--type", "text")
-    call(*store, "forget", ALICE, "note", "--yes")
-    call(*store, "set", ALICE, "note", "y" * 300, "--type", "text")
-    printed, code = _on_terminal(*store, *command)
-    assert code == 0
-    lines = re.sub(r"\x1b\[[\d;]*m|\r", "", printed).splitlines()
-    assert max(map(len, lines)) <= width
-    assert max(line.count("y") for line in lines[1:]) >= width // 2 - 1
-    assert "now" in printed or width < 80
-    assert "\x1b[3" not in printed  # no colours; the head of the table is bold
-
-
-@pytest.mark.storm
 def test_a_passphrase_needs_a_terminal(tmp_path: Path) -> None:
     """A passphrase is never read from stdin."""
     command = [*FACTMEM, "--store", str(tmp_path / "m"), "--passphrase", "set", ALICE, "a", "b"]
@@ -180,89 +157,6 @@ def test_a_passphrase_needs_a_terminal(tmp_path: Path) -> None:
     assert done.returncode == 6
     assert "--key-env" in done.stderr
     assert not (tmp_path / "m").exists()
-
-
-_WRITER = """
-import sys, time
-from factmem import Concept, LocalFileMemoryProvider, MemoryScope, MemorySubject, SingleFact
-from factmem.sync import LocalStoreSync
-alice = MemorySubject("user", "", 1, per_entity=True).of("alice")
-with LocalStoreSync(LocalFileMemoryProvider(sys.argv[1])) as store:
-    for number in range(100_000):
-        store.save(SingleFact(Concept("n", "", value_type=int), number), alice,
-                   MemoryScope.Product("my-app"))
-        print(number, flush=True)
-"""
-
-
-@pytest.mark.storm
-def test_a_store_is_read_and_backed_up_while_another_process_writes(tmp_path: Path) -> None:
-    """All acknowledged saves are shown and are in the backup."""
-    memory, backup = str(tmp_path / "memory"), str(tmp_path / "backup")
-    writer = subprocess.Popen(
-        [sys.executable, "-c", _WRITER, memory], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert writer.stdout is not None
-        acknowledged = [int(writer.stdout.readline()) for _ in range(50)][-1]
-        shown = ask("--store", memory, "show", ALICE)
-        assert shown[0]["value"] >= acknowledged
-        call("--store", memory, "backup", backup)
-        assert writer.poll() is None
-    finally:
-        writer.kill()
-        writer.communicate()
-    assert ask("--store", backup, "show", ALICE)[0]["value"] >= shown[0]["value"]
-    call("--store", memory, "verify", "--anchor", f"{backup}.anchor")
-
-
-def _rows_file(folder: Path) -> Path:
-    file = folder / "rows.csv"
-    rows = (f"{ALICE},k{number},{number},integer\n" for number in range(2_000))
-    file.write_text(f"place,keyword,value,type\n{''.join(rows)}")
-    return file
-
-
-def _memories_file(folder: Path) -> Path:
-    """Write memories as mem0's `get_all()` returns them."""
-    file = folder / "memories.jsonl"
-    memories = [
-        {
-            "id": f"m{number}",
-            "memory": f"Note {number}",
-            "user_id": "alice",
-            "created_at": f"2026-03-01T09:00:00.{number:06}+00:00",
-            "categories": [f"k{number}"],
-        }
-        for number in range(2_000)
-    ]
-    file.write_text("".join(f"{json.dumps(each)}\n" for each in memories))
-    return file
-
-
-@pytest.mark.storm
-@pytest.mark.parametrize("made", [_rows_file, _memories_file])
-def test_repeating_a_killed_import_completes_it(
-    tmp_path: Path, made: Callable[[Path], Path]
-) -> None:
-    """No row is lost or imported twice."""
-    memory = str(tmp_path / "memory")
-    command = ["--store", memory, "import", str(made(tmp_path))]
-    if made is _memories_file:
-        command += ["--place", "product/my-app/user"]
-    process = subprocess.Popen([*FACTMEM, *command])
-    while not (tmp_path / "memory" / "facts.db").exists() and process.poll() is None:
-        time.sleep(0.005)
-    process.kill()
-    process.wait()
-
-    again = ask(*command)
-
-    assert (again["entries"], again["problems"]) == (2_000, [])
-    [place] = ask("--store", memory, "places")
-    assert (place["place"], place["count"]) == (ALICE, 2_000)
-    assert len(ask("--store", memory, "history", ALICE, "k7")) == 1
-    assert ask(*command)["new"] == 0
 
 
 @pytest.mark.storm

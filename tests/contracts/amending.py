@@ -1,7 +1,6 @@
 """Changes that depend on the current facts."""
 
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
 from itertools import count
 from typing import Any
 
@@ -15,7 +14,7 @@ from factmem.models.places import MemoryScope
 from factmem.models.when import stamp
 from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, USER, languages
-from factmem.testing.clock import START, SettableClock
+from factmem.testing.clock import SettableClock
 
 OTHER = MemoryScope.Product("gallery")
 
@@ -84,30 +83,6 @@ class Amending:
         with pytest.raises(ValueError, match="cannot be recorded"):
             await provider.amend_current(bad, USER, AGENT)
         assert len(await provider.entries(USER, AGENT)) == 2
-
-    async def test_a_first_entry_makes_the_place(self, provider: FactStore) -> None:
-        """The ledger of a place without entries is empty."""
-        assert await provider.amend(instead("kotlin"), USER, AGENT) == 1
-
-        assert [info.scope for info in await provider.places()] == [AGENT]
-        assert await provider.load_all(USER, OTHER) == []
-
-    async def test_a_clock_that_is_set_back_does_not_change_the_order(
-        self, provider: FactStore, clock: SettableClock
-    ) -> None:
-        """An amendment is never recorded before earlier entries."""
-        await provider.save(languages("java"), USER, AGENT)
-        clock.advance(-timedelta(hours=1))
-        times: list[str] = []
-
-        def change(entries: Sequence[Entry], now: str) -> Iterable[Entry]:
-            times.append(now)
-            return instead("kotlin")(entries, now)
-
-        await provider.amend(change, USER, AGENT)
-
-        assert times == [stamp(START)]
-        assert [entry["at"] for entry in await provider.entries(USER, AGENT)] == [stamp(START)] * 2
 
     async def test_what_a_change_raises_is_raised(self, provider: FactStore) -> None:
         """Nothing is stored then."""

@@ -1,29 +1,27 @@
 """Conformance suites for stores in a folder of files.
 
 Subclass `DurableStoreContract` as `TestMyStore`, and once more with `is_encrypted = True` if it can be
-encrypted. Override `open_store` and `tampered`. The suites know no file names: they read, copy, move and delete
-the folder as a whole, start other processes on it, and fork. Most tests are asynchronous, as those of
+encrypted. Override `open_store`. The suites know no file names: they read, copy, move and delete
+the folder as a whole, start other processes on it, and fork. `tests.storms` damages it. Most tests are asynchronous, as those of
 `factmem.testing.providers` are.
 """
 
 from typing import Any
 
-from tests.contracts.disks import AnyNames, FullDisks, ReadOnlyFolders
+from tests.contracts.disks import ReadOnlyFolders
 from tests.contracts.erasing import Erasing
 from tests.contracts.folders import StoreFolder
-from tests.contracts.rollback import Damage, RollingBack, Tampering
+from tests.contracts.rollback import RollingBack
 from tests.contracts.rotation import Rotating
 from tests.contracts.sharing import Sharing
 
-__all__ = ["Damage", "DurableStoreContract", "StoreFolder"]
+__all__ = ["DurableStoreContract", "StoreFolder"]
 
 
-class DurableStoreContract(
-    Erasing, Sharing, RollingBack, Tampering, FullDisks, ReadOnlyFolders, AnyNames, Rotating
-):
+class DurableStoreContract(Erasing, Sharing, RollingBack, ReadOnlyFolders, Rotating):
     """The contract of a store in a folder that any number of processes share.
 
-    Override `open_store`, which other processes call too, and `tampered`. Override the fixture
+    Override `open_store`, which other processes call too. Override the fixture
     `folder` if the folder of the store cannot be anywhere. With `is_encrypted = True` it is the contract
     of an encrypted store, which includes rotations of its key.
     """

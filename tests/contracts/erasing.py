@@ -16,7 +16,6 @@ from factmem.providers.results import Forgotten
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, languages, theme
 from factmem.testing.clock import SettableClock
 from tests.contracts.folders import ALICE, BOB, StoreFolder, StoreFolders, save, values
-from tests.contracts.processes import OtherProcess
 
 MARK = "zyzzyva"
 """A word that is in no file by chance."""
@@ -191,50 +190,12 @@ class Erasing(StoreFolders):
             assert await values(store) == ["java"]
             assert [fact.value for fact in await store.load(THEME, ALICE, AGENT)] == ["dark"]
 
-    @pytest.mark.parametrize("purge", [True, False], ids=["purge", "erase"])
-    @pytest.mark.parametrize("is_reading", [True, False], ids=["reading", "idle"])
-    async def test_nothing_is_left_beside_another_process(
-        self, home: StoreFolder, *, purge: bool, is_reading: bool
-    ) -> None:
-        """It has read the place, or reads it again and again. The receipt is true meanwhile too."""
-        async with home.open() as store:
-            await save(store, "java", BOB)
-            for secret in SECRETS:
-                await store.save(theme(secret), ALICE, AGENT)
-            self._check_saved(home)
-            with OtherProcess(home) as other:
-                assert other.run(_themes, 1) == [1]
-                if is_reading:
-                    other.begin(_themes, 200)
-
-                if purge:
-                    await store.forget(ALICE, AGENT, concept=THEME, purge=True)
-                    may_remain = is_reading
-                else:
-                    may_remain = (await store.erase(ALICE, AGENT)).copies_remain
-                    assert is_reading or not may_remain
-
-                assert may_remain or home.names_with(MARK) == []
-                if is_reading:
-                    other.result()
-                assert other.run(_themes, 1) == [0]
-                other.close()
-        assert home.names_with(MARK) == []
-
     @pytest.mark.parametrize("seed", SEEDS)
     async def test_nothing_is_left_after_random_histories(
         self, home: StoreFolder, seed: int
     ) -> None:
         """Of what was purged, erased or compacted, after each such step."""
         await random_history(home, seed)
-
-
-async def _themes(store: SqlStore, times: int) -> list[int]:
-    """Return how many themes were read by the last of some readings."""
-    found = []
-    for _ in range(times):
-        found = [len(await store.load(THEME, ALICE, AGENT))]
-    return found
 
 
 async def random_history(home: StoreFolder, seed: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from factmem.models.facts import Concept, FactSource, MultipleFacts, SingleFact, SourceKind
+from factmem.models.facts import Concept, FactSource, SingleFact, SourceKind
 from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
@@ -134,18 +134,6 @@ class Forgetting:
 class Purging:
     """`forget(purge=True)`: the value is gone from history as well."""
 
-    async def test_a_purged_value_leaves_no_trace(self, provider: FactStore) -> None:
-        """Neither the value nor the quoted words."""
-        said = FactSource(SourceKind.USER, "chat", 1, "My PIN is 1234")
-        await provider.save(theme("PIN 1234", source=said), USER, AGENT)
-        await provider.save(theme("PIN 1234", source=said), USER, AGENT)
-
-        assert await provider.forget(USER, AGENT, concept=THEME, value="PIN 1234", purge=True) == 1
-
-        assert "PIN" not in str(await provider.entries(USER, AGENT))
-        assert await provider.load(THEME, USER, AGENT) == []
-        assert await provider.history(THEME, USER, AGENT) == []
-
     async def test_a_purge_names_the_quotes_that_it_leaves(self, provider: FactStore) -> None:
         """The quotes of facts with other values. A second purge removes the value from them."""
         said = FactSource(SourceKind.USER, "chat", 1, "My PIN: 1234, and I write Java")
@@ -193,36 +181,6 @@ class Purging:
         (fact,) = await provider.load(LANGUAGES, USER, AGENT)
         assert (fact.id, fact.values) == (java.id, ("java",))
 
-    async def test_an_earlier_value_can_be_purged(
-        self, provider: FactStore, clock: SettableClock
-    ) -> None:
-        """Replaced and forgotten values are purged too; current ones stay."""
-        await provider.save(theme("secret"), USER, AGENT)
-        await provider.save(theme("dark"), USER, AGENT)
-        clock.advance()
-
-        count = await provider.forget(USER, AGENT, concept=THEME, value="secret", purge=True)
-
-        assert count == 0
-        assert "secret" not in str(await provider.entries(USER, AGENT))
-        assert await current(provider) == {"dark"}
-        assert len(await provider.history(THEME, USER, AGENT)) == 1
-
-    async def test_values_beside_a_purged_one_stay(self, provider: FactStore) -> None:
-        """Other facts of the same save keep their position, and can be forgotten later."""
-        fact = languages("java", "secret", "rust")
-        await provider.save_many([theme("dark"), fact], USER, AGENT)
-
-        assert (
-            await provider.forget(USER, AGENT, concept=LANGUAGES, value="secret", purge=True) == 1
-        )
-
-        kept = MultipleFacts(LANGUAGES, ("java", "rust"), id=fact.id, timestamp=fact.timestamp)
-        assert await provider.load(LANGUAGES, USER, AGENT) == [kept]
-        assert "secret" not in str(await provider.entries(USER, AGENT))
-        assert await provider.forget(USER, AGENT, concept=LANGUAGES, value="rust") == 1
-        assert await current(provider) == {"dark", "java"}
-
     async def test_purging_frees_room(self, provider: FactStore) -> None:
         """A purge makes the place smaller."""
         await provider.save_many([theme("x" * 10_000), languages("java")], USER, AGENT)
@@ -232,13 +190,3 @@ class Purging:
 
         (after,) = await provider.places()
         assert before.bytes - after.bytes >= 9_000
-
-    async def test_saving_goes_on_after_a_purge(self, provider: FactStore) -> None:
-        """A place with a rewritten history accepts facts."""
-        await provider.save(theme("secret"), USER, AGENT)
-        await provider.forget(USER, AGENT, concept=THEME, purge=True)
-
-        await provider.save(theme("dark"), USER, AGENT)
-
-        assert await current(provider) == {"dark"}
-        assert len(await provider.history(THEME, USER, AGENT)) == 1

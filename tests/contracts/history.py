@@ -64,19 +64,6 @@ class History:
         assert await provider.history(LANGUAGES, USER, AGENT) == []
         assert await provider.history(THEME, PERSON.of("alice"), AGENT) == []
 
-    async def test_a_save_with_one_new_value_is_a_save(self, provider: FactStore) -> None:
-        """A save without new values is a confirmation. Each entry has all its values."""
-        for fact in (languages("java"), languages("java", "rust"), languages("rust", "java")):
-            await provider.save(fact, USER, AGENT)
-
-        recorded = await provider.history(LANGUAGES, USER, AGENT)
-
-        assert [(entry.action, entry.fact.values) for entry in recorded if entry.fact] == [
-            (HistoryAction.SAVED, ("java",)),
-            (HistoryAction.SAVED, ("java", "rust")),
-            (HistoryAction.CONFIRMED, ("rust", "java")),
-        ]
-
     async def test_a_concept_that_changed_shows_what_it_was(self, provider: FactStore) -> None:
         """Each save has the type and the description that it was made with."""
         many = Concept("ide-theme", "All themes", FactType.MULTIPLE)
@@ -93,14 +80,6 @@ class History:
             ("light",),
         ]
 
-    async def test_each_fact_of_a_batch_is_listed(self, provider: FactStore) -> None:
-        """Facts of one save are adjacent."""
-        await provider.save_many([theme("dark"), languages("java"), theme("light")], USER, AGENT)
-
-        recorded = await provider.history(THEME, USER, AGENT)
-
-        assert [entry.fact.values for entry in recorded if entry.fact] == [("dark",), ("light",)]
-
     async def test_values_have_the_type_of_the_concept(self, provider: FactStore) -> None:
         """A value that does not fit is plain JSON, and never left out."""
         age = Concept("age", "The user's age", value_type=int)
@@ -113,15 +92,6 @@ class History:
         assert as_text.fact is not None
         assert (as_text.fact.values, as_text.is_unreadable) == ((2**70,), True)
         assert not recorded[0].is_unreadable
-
-    async def test_expiry_is_no_event(self, provider: FactStore, clock: SettableClock) -> None:
-        """An expired fact is still listed; its `expires_at` shows the expiry."""
-        await provider.save(theme("dark", expires_at=START + timedelta(1)), USER, AGENT)
-        clock.now = START + timedelta(2)
-
-        recorded = await provider.history(THEME, USER, AGENT)
-
-        assert [entry.action for entry in recorded] == [HistoryAction.SAVED]
 
     async def test_named_concepts_are_typed_among_all(self, provider: FactStore) -> None:
         """`load_all` returns the values of the passed concepts in their types."""

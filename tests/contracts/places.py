@@ -136,16 +136,6 @@ class Places:
         assert await provider.load(THEME, PERSON.of("alice"), AGENT, as_of=START) == []
         assert [info.subject.entity for info in await provider.places()] == ["bob"]
 
-    async def test_an_erased_place_can_be_used_again(self, provider: FactStore) -> None:
-        """It is empty, without earlier entries."""
-        await provider.save(theme("dark"), USER, AGENT)
-        await provider.erase(USER, AGENT)
-
-        await provider.save(languages("java"), USER, AGENT)
-
-        assert [fact.values for fact in await provider.load_all(USER, AGENT)] == [("java",)]
-        assert len(await provider.entries(USER, AGENT)) == 1
-
     async def test_a_place_is_erased_only_if_it_is_empty(self, provider: FactStore) -> None:
         """With `only_empty`: a place with a value, or only with history, stays."""
         await provider.save(theme("dark"), USER, AGENT)

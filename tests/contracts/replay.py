@@ -33,25 +33,13 @@ def _entry(*facts: Any, **changes: object) -> Any:
 
 PIN = "PIN 1234"
 NONSENSE: dict[str, Any] = {
-    "no entry": PIN,
     "no time": {"facts": [_saved(PIN)]},
-    "an invalid time": _entry(_saved(PIN), at="yesterday"),
-    "a time in another form": _entry(_saved(PIN), at="2001-02-03T04:05:06Z"),
-    "an invalid time of import": _entry(_saved(PIN), received="today"),
-    "invalid facts": _entry(facts=PIN),
-    "a fact without fields": _entry({"keyword": "ide-theme", "value": PIN}),
-    "an invalid keyword": _entry(_saved(PIN, keyword="")),
-    "an unknown type": _entry(_saved(PIN, type="SEVERAL")),
-    "values of the other type": _entry(_saved(PIN, type="MULTIPLE")),
-    "an invalid expiry": _entry(_saved(PIN, expires_at="soon")),
-    "an importance out of range": _entry(_saved(PIN, importance=1234)),
-    "a source of no kind": _entry(_saved(PIN, source={"kind": PIN})),
     "not a number": _entry(_saved(float("nan"))),
     "a lone surrogate": _entry(_saved("\ud800")),
     "a value that is not JSON": _entry(_saved((PIN,))),
     "a forgetting of nothing": _entry(_saved("x"), forget=[["ide-theme"]]),
-    "a forgetting of all": _entry(_saved("x"), forget="all"),
 }
+"""The transfer of bundles, which are such entries, has a longer list."""
 
 
 class Replay:
@@ -124,51 +112,6 @@ class Replay:
             (fact,) = await provider.load(THEME, USER, place)
             assert fact.value == "light"
 
-    async def test_copies_become_equal(self, provider: FactStore, clock: SettableClock) -> None:
-        """Whatever each copy has recorded, once both have all entries of the other."""
-        await provider.save(theme("dark"), USER, AGENT)
-        await provider.replay(await provider.entries(USER, AGENT), USER, OTHER)
-        for second, place in enumerate((OTHER, AGENT, OTHER, AGENT)):
-            await provider.save(languages(f"{second}", "java"), USER, place)
-            clock.advance(SECOND * (second % 2))
-            await provider.save(theme(f"{second}", timestamp=clock()), USER, place)
-        await provider.forget(USER, OTHER, concept=LANGUAGES, value="java")
-        clock.advance()
-        await provider.forget(USER, AGENT, concept=THEME)
-
-        for source, target in ((AGENT, OTHER), (OTHER, AGENT), (AGENT, OTHER)):
-            await provider.replay(await provider.entries(USER, source), USER, target)
-
-        assert await provider.entries(USER, AGENT) == await provider.entries(USER, OTHER)
-        facts = await provider.load_all(USER, AGENT)
-        assert facts == await provider.load_all(USER, OTHER)
-        assert sorted(value for fact in facts for value in fact.values) == ["0", "1", "2", "3"]
-        for concept in (THEME, LANGUAGES):
-            assert await provider.history(concept, USER, AGENT) == await provider.history(
-                concept, USER, OTHER
-            )
-
-    async def test_a_purge_reaches_the_copies(
-        self, provider: FactStore, clock: SettableClock
-    ) -> None:
-        """With the entries of the place, which do not have the value; an old copy does not bring it back."""
-        await provider.save(theme(PIN), USER, AGENT)
-        await provider.save(languages("java", "rust"), USER, AGENT)
-        old = await provider.entries(USER, AGENT)
-        await provider.replay(old, USER, OTHER)
-        clock.advance()
-        await provider.forget(USER, AGENT, concept=THEME, purge=True)
-        await provider.forget(USER, AGENT, concept=LANGUAGES, value="java", purge=True)
-
-        assert await provider.replay(old, USER, AGENT) == 0
-        await provider.replay(await provider.entries(USER, AGENT), USER, OTHER)
-
-        for place in (AGENT, OTHER):
-            assert "PIN" not in str(await provider.entries(USER, place))
-            assert [f.values for f in await provider.load_all(USER, place)] == [("rust",)]
-            assert await provider.history(THEME, USER, place) == []
-        assert await provider.entries(USER, AGENT) == await provider.entries(USER, OTHER)
-
     async def test_known_facts_of_an_entry_are_left_out(self, provider: FactStore) -> None:
         """Half of a batch may be stored already."""
         dark, java = theme("dark"), languages("java")
@@ -180,16 +123,6 @@ class Replay:
 
         loaded = await provider.load_all(USER, OTHER)
         assert sorted(fact.values for fact in loaded) == [("java",), ("light",)]
-
-    async def test_wide_numbers_are_replayed_exactly(self, provider: FactStore) -> None:
-        """Plain JSON has integers of any size."""
-        entries = [_entry(_saved(2**70))]
-
-        await provider.replay(entries, USER, AGENT)
-
-        (fact,) = await provider.load_all(USER, AGENT)
-        assert fact.values == (2**70,)
-        assert await provider.entries(USER, AGENT) == entries
 
     async def test_entries_of_a_later_version_are_kept(self, provider: FactStore) -> None:
         """A store preserves entries that it does not know."""

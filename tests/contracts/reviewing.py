@@ -1,7 +1,5 @@
 """What a person has confirmed, what waits for a decision, and who changed what."""
 
-from datetime import timedelta
-
 import pytest
 
 from factmem.ledger._undo import undoing
@@ -21,12 +19,11 @@ from factmem.models.places import Place
 from factmem.providers.results import RetractedFact
 from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, THEME, USER
-from factmem.testing.clock import START, SettableClock
+from factmem.testing.clock import SettableClock
 
 SAID = FactSource(SourceKind.USER, "chat", 3, "I like it dark")
 MANY = Concept(THEME.keyword, THEME.description, FactType.MULTIPLE)
 HERE = Place(AGENT, USER)
-LONG_AGO = START - timedelta(days=3650)
 
 
 async def values(provider: FactStore) -> list[object]:
@@ -116,26 +113,3 @@ class Reviewing:
         with pytest.raises(ValueError, match="purged"):
             await provider.amend(undoing(HERE.identity, lost), USER, AGENT)
         assert await values(provider) == ["light"]
-
-    async def test_an_undone_change_restores_what_was_before(
-        self, provider: FactStore, clock: SettableClock
-    ) -> None:
-        """With state, source and dates; the undo names its actor and can be undone."""
-        old = SingleFact(THEME, "light", timestamp=clock(), importance=0.9, source=SAID)
-        await self.confirm(provider, old)
-        await provider.save(SingleFact(THEME, "dark"), USER, AGENT)
-        before = await provider.load_all(USER, AGENT)
-        clock.advance()
-
-        for expected in (old.value, "dark"):
-            ids = change_ids(HERE.identity, await provider.entries(USER, AGENT))
-            with acting("joe"):
-                assert await provider.amend(undoing(HERE.identity, ids[-1]), USER, AGENT) == 1
-            assert await values(provider) == [expected]
-            if expected == old.value:
-                (found,) = await provider.load(THEME, USER, AGENT)
-                assert found == old
-                assert (found.actor, found.reason) == ("jane", "she asked")
-        assert await provider.load_all(USER, AGENT) == before
-        *_, last = await provider.entries(USER, AGENT)
-        assert last.get("actor") == "joe"

@@ -1,7 +1,6 @@
 """Processes that share a durable store: others, forked children, and copies of its folder."""
 
 import os
-import select
 import shutil
 import signal
 import threading
@@ -33,24 +32,12 @@ can_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system canno
 SAVES = 25
 """The saves of each process that saves beside others."""
 
-CHILDREN = 4
 HANG = 60.0
 """Seconds after which a save that waits for a lock counts as hanging."""
 
 
 class Sharing(StoreFolders):
     """Every process sees the acknowledged saves of all others at its next call."""
-
-    async def test_facts_survive_the_instance(self, home: StoreFolder) -> None:
-        """Another one on the same folder finds them, with and without a close of the first."""
-        async with home.open() as first:
-            await save(first, "java")
-        second = home.open()
-        await save(second, "rust")
-
-        async with home.open() as third:
-            assert await values(third) == ["java", "rust"]
-        await second.aclose()
 
     async def test_processes_see_each_other(self, home: StoreFolder, anyio_backend: str) -> None:
         """Saves, forgettings, compactions and erasures, whichever of them made the store."""
@@ -76,23 +63,6 @@ class Sharing(StoreFolders):
                 assert await values(store) == ["again"]
                 other.close()
 
-    async def test_processes_save_at_once(self, home: StoreFolder, anyio_backend: str) -> None:
-        """Nothing is lost, nor stored twice, and each finds its own saves."""
-        async with home.open() as store:
-            with OtherProcess(home, anyio_backend) as one, OtherProcess(home, anyio_backend) as two:
-                assert one.run(values) == two.run(values) == []  # both are ready
-                one.begin(save_many_times, "one", SAVES)
-                two.begin(save_many_times, "two", SAVES)
-                wanted = await save_many_times(store, "ours", SAVES)
-                wanted += await anyio.to_thread.run_sync(one.result)
-                wanted += await anyio.to_thread.run_sync(two.result)
-                one.close()
-                two.close()
-            assert sorted(await values(store)) == sorted(wanted)
-        async with home.open() as store:
-            assert sorted(await values(store)) == sorted(wanted)
-            await store.verify()
-
     async def test_a_copy_of_the_own_folder_harms_nothing(
         self, home: StoreFolder, tmp_path: Path, anyio_backend: str
     ) -> None:
@@ -116,14 +86,6 @@ class Sharing(StoreFolders):
         async with home.open() as store:
             assert sorted(await values(store)) == sorted(wanted)
             await store.verify()
-
-    @can_fork
-    @pytest.mark.parametrize("is_busy", [False, True], ids=["idle", "saving"])
-    def test_forked_children_save_and_read(
-        self, home: StoreFolder, anyio_backend: str, *, is_busy: bool
-    ) -> None:
-        """With the store of their parent or a new one, while the parent goes on."""
-        apart(_fork_and_save, home, anyio_backend, is_busy)
 
     @can_fork
     def test_a_forked_child_holds_no_lock(self, home: StoreFolder) -> None:
@@ -170,72 +132,6 @@ def _copying(home: StoreFolder, copies: Path) -> Generator[None]:
 
 
 # Forks, in processes of their own.
-
-
-def _fork_and_save(home: StoreFolder, backend: str, is_busy: bool) -> None:
-    store, is_over, saved = home.open(), threading.Event(), list[str]()
-    wanted = ["before asyncio", "before trio", "after"]
-    for value in wanted[:2]:  # a child hangs if a thread was importing an event loop at the fork
-        anyio.run(save, store, value, backend=value.split()[1])
-
-    async def keep_saving(name: str) -> None:
-        number = 0
-        while not is_over.is_set():
-            await save(store, f"{name}.{number}")
-            saved.append(f"{name}.{number}")
-            number += 1
-
-    threads = [
-        threading.Thread(target=lambda: anyio.run(keep_saving, "thread"))
-        for _ in range(1 if is_busy else 0)
-    ]
-    for thread in threads:
-        thread.start()
-    children: list[tuple[int, int]] = []
-    for number in range(CHILDREN):
-        one = store if number % 2 else home.open()
-        children.append(_forked(one, f"child{number}", backend))
-        anyio.run(save, store, f"parent{number}", backend=backend)
-    for child, end in children:
-        _wait_for(child, end)
-    is_over.set()
-    for thread in threads:
-        thread.join()
-    anyio.run(save, store, "after", backend=backend)
-    wanted += [*saved, *(f"parent{number}" for number in range(CHILDREN))]
-    wanted += [f"child{number}.{each}" for number in range(CHILDREN) for each in range(5)]
-    for each in (store, home.open()):
-        found = anyio.run(values, each, backend=backend)
-        if sorted(found) != sorted(wanted):
-            lost, invented = set(wanted) - set(found), set(found) - set(wanted)
-            raise AssertionError(f"lost {lost}, invented {invented}, {len(found)} in all")
-
-
-def _forked(store: SqlStore, name: str, backend: str) -> tuple[int, int]:
-    """Save in a forked child; return its id and a pipe that can be read when it has ended."""
-    here, there = os.pipe()
-    child = fork()
-    if child:
-        os.close(there)
-        return child, here
-    code = 1
-    try:
-        anyio.run(save_many_times, store, name, 5, backend=backend)
-        code = 0
-    finally:
-        os._exit(code)
-
-
-def _wait_for(child: int, end: int) -> None:
-    ready, _, _ = select.select([end], [], [], HANG)
-    if not ready:
-        os.kill(child, signal.SIGKILL)
-    os.close(end)
-    _, status = os.waitpid(child, 0)
-    if not ready:
-        raise TimeoutError("A forked child hung")
-    if os.waitstatus_to_exitcode(status):
-        raise AssertionError("A forked child could not save")
 
 
 def _fork_and_keep_saving(tell: Callable[[Any], None], home: StoreFolder) -> None:

@@ -1,4 +1,7 @@
-"""Situations of valid time: what was said when, and what held when."""
+"""Situations of valid time: what was said when, and what held when.
+
+The model in `tests/ledger/test_validity.py` has no states, expiry, zones, and no days that begin at noon.
+"""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -7,147 +10,21 @@ from factmem.models.facts import Concept, FactType
 from factmem.models.when import When
 
 SITUATIONS: dict[str, str] = {
-    "moved twice": """
-        2020-01 say Seoul
-        2023-02 say Busan since=2023-01
-        2025-06 say Jeju since=2025-05
-        2026-01 ask Jeju | ask Busan valid=2024-06 | ask Seoul valid=2022 | ask - valid=2019
-        2026-01 ask Seoul as_of=2023-01-15 | ask Seoul valid=2023-01-15 as_of=2023-01-15
-    """,
-    "moved back": """
-        2026-01 say Seoul since=2020 | say Busan since=2023 | say Seoul since=2025
-        2026-01 ask Seoul valid=2022 | ask Busan valid=2024 | ask Seoul | ask - valid=2019
-    """,
-    "corrected later": """
-        2026-01 say Naver since=2025
-        2026-02 say Line since=2025
-        2026-03 ask Line | ask Line valid=2025-06 | ask Naver valid=2025-06 as_of=2026-01-15
-    """,
-    "begin corrected later": """
-        2026-01 say Busan since=2024
-        2026-02 say Busan since=2025
-        2026-03 ask Busan | ask - valid=2024-06 | ask Busan valid=2024-06 as_of=2026-01-15
-    """,
-    "said without times": """
-        2026-01 say Naver
-        2026-03 say Kakao
-        2026-05 ask Kakao | ask Naver valid=2026-02 | ask Kakao valid=2026-04 | ask - valid=2025
-    """,
-    "starts later": """
-        2026-01 say Naver
-        2026-01-15 say Kakao since=2026-03
-        2026-02-28 ask Naver | ask Kakao valid=2026-03 | ask Naver valid=2026-02-28
-        2026-03 ask Kakao | ask Naver valid=2026-02-28 | ask Naver as_of=2026-02-28
-    """,
-    "planned, then cancelled": """
-        2026-01 say Naver | say Kakao since=2026-03
-        2026-02 forget Kakao
-        2026-04 ask Naver | ask Naver valid=2026-03 | ask Kakao valid=2026-03 as_of=2026-01-15
-    """,
-    "planned, then cancelled after it began": """
-        2026-01 say Naver | say Kakao since=2026-03
-        2026-04 ask Kakao | forget Kakao | ask - | ask Naver valid=2026-02 | ask - valid=2026-03
-    """,
-    "moved to later": """
-        2026-01 say Naver | say Kakao since=2026-03
-        2026-02 say Kakao since=2026-05
-        2026-04 ask Naver | ask Kakao valid=2026-05
-        2026-05 ask Kakao | ask Naver valid=2026-04
-    """,
     "moved to earlier": """
         2026-01 say Naver | say Kakao since=2026-05
         2026-02 say Kakao since=2026-03
         2026-03 ask Kakao | ask Naver valid=2026-02 | ask Naver valid=2026-03 as_of=2026-01-15
         2026-06 ask Kakao since=2026-03
     """,
-    "begun early": """
-        2026-01 say Naver | say Kakao since=2026-03
-        2026-02 say Kakao
-        2026-02-15 ask Kakao
-        2026-04 ask Kakao | ask Kakao valid=2026-02-15 | ask Naver valid=2026-01-15
-    """,
-    "put off after it began": """
-        2026-01 say Naver | say Kakao since=2026-03
-        2026-03-15 ask Kakao | say Kakao since=2026-05 | ask - | ask Naver valid=2026-02
-        2026-05 ask Kakao | ask - valid=2026-03-20
-    """,
-    "present value said again before a plan begins": """
-        2026-01 say Naver | say Kakao since=2026-03
-        2026-02 say Naver
-        2026-03 ask Kakao | ask Naver valid=2026-02-15
-    """,
-    "another present value before a plan begins": """
-        2026-01 say Naver | say Kakao since=2026-03
-        2026-02 say Line
-        2026-02-15 ask Line
-        2026-03 ask Kakao | ask Line valid=2026-02-15 | ask Naver valid=2026-01-15
-    """,
-    "contradicted after it began": """
-        2026-01 say Naver | say Kakao since=2026-03
-        2026-04 say Naver
-        2026-05 ask Naver | ask Kakao valid=2026-03-15
-    """,
-    "two plans for one time": """
-        2026-01 say Naver | say Kakao since=2026-03 | say Line since=2026-03
-        2026-03 ask Line | ask Naver valid=2026-02
-    """,
-    "two plans in a row": """
-        2026-01 say Naver | say Line since=2026-05 | say Kakao since=2026-03
-        2026-04 ask Kakao | ask Line valid=2026-05
-        2026-06 ask Line | ask Kakao valid=2026-04 | ask Naver valid=2026-02
-    """,
-    "a planned leave and return": """
-        2026-01 say Naver | say Kakao since=2026-03 | say Naver since=2026-09
-        2026-04 ask Kakao | ask Naver valid=2026-10
-        2026-10 ask Naver | ask Kakao valid=2026-08 | ask Naver valid=2026-02
-    """,
     "said late": """
         2026-01 say Kakao
         2026-02 say Naver said=2025-06
         2026-03 ask Kakao | ask Naver valid=2025-09 | ask - valid=2025-09 as_of=2026-01-15
     """,
-    "a stay that is over": """
-        2026-01 say Seoul since=2020
-        2026-02 say Busan since=2025-05 until=2025-08
-        2026-03 ask Seoul | ask Busan valid=2025-06 | ask Seoul valid=2025-09 | ask Seoul valid=2024
-    """,
     "the same place long ago": """
         2026-01 say Seoul since=2020
         2026-02 say Seoul since=2001 until=2009
         2026-03 ask Seoul since=2020 | ask Seoul valid=2005 | ask - valid=2015
-    """,
-    "ended without successor": """
-        2026-01 say Naver since=2024 until=2026-05
-        2026-05-31 ask Naver
-        2026-06 ask - | ask Naver valid=2026-05 | ask - valid=2026-06
-        2026-06 ask Naver as_of=2026-02 | ask - valid=2026-06 as_of=2026-02
-    """,
-    "the end said afterwards": """
-        2026-01 say Naver
-        2026-06 say Naver until=2026-04
-        2026-06 ask - | ask Naver valid=2026-04 | ask - valid=2026-05
-        2026-06 ask Naver valid=2026-05-10 as_of=2026-05-20
-    """,
-    "the end put off": """
-        2026-01 say Naver until=2026-03
-        2026-02 say Naver until=2026-05
-        2026-05 ask Naver
-        2026-06 ask - | ask - valid=2026-04 as_of=2026-01-15 | ask Naver valid=2026-04
-    """,
-    "a plan with an end": """
-        2026-01 say Seoul | say Busan since=2026-03 until=2026-04
-        2026-04 ask Busan
-        2026-05 ask - | ask Busan valid=2026-04 | ask Seoul valid=2026-02
-    """,
-    "overlapping times": """
-        2026-01 say Seoul since=2020 until=2024
-        2026-02 say Busan since=2023
-        2026-03 ask Busan | ask Busan valid=2023-06 | ask Seoul valid=2022
-        2026-03 ask Seoul valid=2024 as_of=2026-01-15
-    """,
-    "an unknown begin": """
-        2026-01 say Seoul until=2019
-        2026-01 ask - | ask Seoul valid=2015 | ask Seoul valid=2019-12-31 | ask - valid=2020
     """,
     "a month at its border": """
         2026-01 say Busan since=2026-02 until=2026-05
@@ -186,24 +63,6 @@ SITUATIONS: dict[str, str] = {
         2026-01 say Netflix many | say Tving,Wavve many since=2026-03
         2026-02 forget Tving many
         2026-03 ask Netflix,Wavve | ask Netflix,Tving,Wavve valid=2026-03 as_of=2026-01-15
-    """,
-    "all forgotten with what was planned": """
-        2026-01 say Naver | say Kakao since=2026-03
-        2026-02 forget
-        2026-04 ask - | ask - valid=2026-01-15 | ask Naver as_of=2026-01-15
-    """,
-    "all forgotten with what was before": """
-        2025 say Naver | say Kakao since=2026-01 | say Naver since=2026-03
-        2026-04 forget | ask - | ask - valid=2025-06 | ask - valid=2026-02
-        2026-05 say Line | ask Line | ask - valid=2026-02 | ask Kakao valid=2026-02 as_of=2026-03-15
-    """,
-    "what was before forgotten": """
-        2026-01 say Naver | say Kakao since=2026-03
-        2026-04 forget Naver | ask Kakao | ask - valid=2026-02 | ask Kakao valid=2026-03
-    """,
-    "what was over forgotten": """
-        2026-01 say Busan until=2026-03
-        2026-04 forget | ask - valid=2026-02 | ask Busan valid=2026-02 as_of=2026-02
     """,
     "kept longer than it holds": """
         2026-01 say Busan until=2026-03 expires=2026-08
@@ -270,20 +129,9 @@ class Step(NamedTuple):
         return Concept(self.name.replace(" ", "-").replace(",", ""), "About her", kind)
 
 
-def steps(*, retracting: bool = False) -> list[Step]:
-    """Return the steps of all situations in which something is retracted, or of all others."""
-    found = [each for each in _parsed() if ("retract" in SITUATIONS[each.name]) is retracting]
-    return sorted(found, key=lambda step: step.at.begin)
-
-
-PARTS = 4
-"""The tests that the situations are divided among."""
-
-
-def part_of(number: int) -> list[Step]:
-    """Return the steps of some situations in which nothing is retracted, by their times."""
-    names = [name for name in SITUATIONS if "retract" not in SITUATIONS[name]][number::PARTS]
-    return [step for step in steps() if step.name in names]
+def steps() -> list[Step]:
+    """Return the steps of all situations, by their times."""
+    return sorted(_parsed(), key=lambda step: step.at.begin)
 
 
 def _parsed() -> Iterator[Step]:

@@ -108,28 +108,3 @@ class Statements(NewStores):
         learned = await provider.learn([], USER, AGENT, retracted=[gone])
 
         assert (learned, await themes(provider)) == (Learned(), [])
-
-    async def test_a_purge_brings_no_superseded_value_back(self, provider: FactStore) -> None:
-        """The value that superseded it is not in the history any more."""
-        await stated(provider, theme("green", timestamp=said(2)), theme("red", timestamp=said(1)))
-
-        await provider.forget(USER, AGENT, concept=THEME, value="green", purge=True)
-
-        assert await themes(provider) == []
-        assert [each.action for each in await provider.history(THEME, USER, AGENT)] == [
-            HistoryAction.SUPERSEDED
-        ]
-
-    async def test_statements_are_exported_as_such(self, provider: FactStore) -> None:
-        """A copy of a place decides like the place."""
-        gone = RetractedFact(LANGUAGES, "java", said(2))
-        await provider.learn([theme("green", timestamp=said(2))], USER, AGENT, retracted=[gone])
-        entries = await provider.entries(USER, AGENT)
-        await provider.erase(USER, AGENT)
-
-        assert await provider.replay(entries, USER, AGENT) == 1
-        assert await provider.replay(entries, USER, AGENT) == 0
-        java, red = languages("java", timestamp=said(1)), theme("red", timestamp=said(1))
-        learned = await provider.learn([java, red], USER, AGENT)
-
-        assert learned.superseded == {java.id, red.id}

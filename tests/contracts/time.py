@@ -71,18 +71,6 @@ class Expiry:
         assert await themes(provider) == []
         assert await provider.load_all(USER, AGENT) == []
 
-    async def test_a_recorded_time_is_not_undone_by_the_clock(
-        self, provider: FactStore, clock: SettableClock
-    ) -> None:
-        """The time of a place is never before its last entry."""
-        await provider.save(theme("dark", expires_at=START + HOUR), USER, AGENT)
-        clock.now = START + HOUR
-        await provider.save(languages("java"), USER, AGENT)
-
-        clock.now = START
-
-        assert await themes(provider) == []
-
 
 class Clocks:
     """The times of recording are the store's and never decrease."""

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from factmem.ledger._undo import undoing
 from factmem.ledger.history import change_ids
 from factmem.models.facts import AnyFact, Concept, FactState, FactType, MultipleFacts, SingleFact
@@ -13,7 +11,7 @@ from factmem.providers.results import RetractedFact
 from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, USER
 from factmem.testing.clock import SettableClock
-from tests.contracts.situations import PARTS, Step, part_of, steps
+from tests.contracts.situations import Step, steps
 
 
 def _fact(step: Step) -> AnyFact:
@@ -44,10 +42,10 @@ async def _answer(store: FactStore, step: Step) -> str | None:
     return None if is_right else f"{step.name}: at {step.at} {given}: {found} and not {step.values}"
 
 
-async def _wrong(store: FactStore, clock: SettableClock, done: list[Step]) -> list[str]:
+async def _wrong(store: FactStore, clock: SettableClock) -> list[str]:
     """Do what situations say; return the wrong answers."""
     wrong: list[str] = []
-    for step in done:
+    for step in steps():
         clock.now, concept = step.at.begin, step.concept
         if step.does == "say":
             await store.save(_fact(step), USER, AGENT)
@@ -63,12 +61,12 @@ async def _wrong(store: FactStore, clock: SettableClock, done: list[Step]) -> li
     return wrong
 
 
-class ValidStatements:
-    """A retraction ends a value at the time at which it was said."""
+class ValidTime:
+    """A value holds from its `since` to its `until`, whatever was known about it when."""
 
-    async def test_retracted_situations(self, provider: FactStore, clock: SettableClock) -> None:
-        """It held before; a planned value never will."""
-        assert await _wrong(provider, clock, steps(retracting=True)) == []
+    async def test_situations(self, provider: FactStore, clock: SettableClock) -> None:
+        """What is current, what held at a time, as known now and as known then."""
+        assert await _wrong(provider, clock) == []
 
     async def test_a_plan_can_be_undone(self, provider: FactStore, clock: SettableClock) -> None:
         """Until it begins; what was current stays."""
@@ -83,15 +81,6 @@ class ValidStatements:
         clock.now = When("2026-04").begin
 
         assert [fact.value for fact in await provider.load(job, USER, AGENT)] == ["Naver"]
-
-
-class ValidTime:
-    """A value holds from its `since` to its `until`, whatever was known about it when."""
-
-    @pytest.mark.parametrize("part", range(PARTS))
-    async def test_situations(self, provider: FactStore, clock: SettableClock, part: int) -> None:
-        """What is current, what held at a time, as known now and as known then."""
-        assert await _wrong(provider, clock, part_of(part)) == []
 
     async def test_what_begins_and_ends_is_a_change(
         self, provider: FactStore, clock: SettableClock

@@ -12,13 +12,7 @@ from factmem.errors import StoredFactError
 from factmem.ledger.resolution import PlacedFact, UnreadableConcept, resolve
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts
-from factmem.models.places import (
-    MemoryScope,
-    MemoryScopesProfile,
-    MemoryScopeType,
-    MemorySubject,
-    Place,
-)
+from factmem.models.places import MemoryScope, MemoryScopesProfile, MemoryScopeType, Place
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.clock import START, SettableClock
 from tests.world import AGENT, ALICE, COMPANY, DEVICE, LANGUAGES, PRODUCT, THEME, languages, theme
@@ -231,7 +225,3 @@ async def test_the_example_of_the_documentation() -> None:
     await store.save(theme("solarized"), ALICE, MemoryScope.Agent("bot"))
     assert values_of(await memory.current(THEME)) == ["solarized"]
     assert values_of(await memory.current(LANGUAGES)) == ["Korean", "English"]
-
-
-def subject_order(subject: MemorySubject) -> int:
-    return subject.priority_level

@@ -11,22 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.errors import CorruptJournalError, UnboundSubjectError
-from factmem.models.places import UNBOUNDED, MemoryScope, MemoryScopeType, MemorySubject, Place
+from factmem.models.places import UNBOUNDED, MemoryScope, MemorySubject, Place
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.store import FactStore
+from tests.memory.test_view_paths import SCOPES, SUBJECTS
 from tests.world import AGENT, ALICE, PRODUCT, THEME, USER, memory_of, theme
 
-NAMES = st.sampled_from(["a", "b", "A", "a/b", "café", "cafe\u0301"])
-SCOPES = st.builds(MemoryScope, st.sampled_from(MemoryScopeType), NAMES)
-SUBJECTS = st.builds(
-    lambda name, entity: (
-        MemorySubject(name, "", 1)
-        if entity is None
-        else MemorySubject(name, "", 1, per_entity=True, entity=entity)
-    ),
-    NAMES,
-    st.none() | NAMES,
-)
 PLACES = st.builds(Place, SCOPES, SUBJECTS)
 
 

@@ -337,19 +337,6 @@ class TestMerging:
         assert (done.merges, done.outdated) == ([], proposal.merges)
         assert await _held(store) == ["Deutsch", "Korean"]
 
-    async def test_dropped_values_that_are_gone_are_ignored(self, store: FactStore) -> None:
-        """The others are merged."""
-        await store.save(languages("a", "b", "c"), ALICE, AGENT)
-        answer = {"groups": [{"same": [0, 1, 2], "keep": 0}]}
-        memory = memory_of(store, ScriptedChatModel(answer))
-        proposal = await memory.consolidation.propose(LANGUAGES)
-        await store.forget(ALICE, AGENT, concept=LANGUAGES, value="b")
-
-        done = await memory.consolidation.merge(proposal)
-
-        assert done.merges == proposal.merges
-        assert await _held(store) == ["a"]
-
     async def test_an_undo_returns_the_dropped_values(self, store: FactStore) -> None:
         """They have their sources, importance and expiry."""
         later = START + timedelta(days=36_500)
@@ -382,20 +369,6 @@ class TestMerging:
         assert origin is not None
         assert origin.sources == [FRIDAY, MONDAY]
 
-    @pytest.mark.parametrize("condition", [{}, {"value": "German"}])
-    async def test_values_forgotten_with_the_kept_one_do_not_return(
-        self, store: FactStore, condition: dict[str, Any]
-    ) -> None:
-        """Forgetting "German" includes "Deutsch": the two were merged."""
-        await _german(store)
-        memory = memory_of(store, ScriptedChatModel(GROUP))
-        report = await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
-        await store.forget(ALICE, AGENT, concept=LANGUAGES, **condition)
-        before = await _held(store)
-
-        assert (await memory.consolidation.merge(report)).outdated == report.merges
-        assert await _held(store) == before
-
     async def test_purged_values_do_not_return(self, store: FactStore) -> None:
         """An undo must not revert a deletion."""
         await _german(store)
@@ -408,20 +381,6 @@ class TestMerging:
             await _undo(memory, report)
 
         assert await _held(store) == ["German", "Korean"]
-
-    async def test_an_undone_merge_can_be_repeated(self, store: FactStore) -> None:
-        """It can also be undone again."""
-        await _german(store)
-        memory = memory_of(store, ScriptedChatModel(GROUP))
-        report = await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
-        await _undo(memory, report)
-
-        again = await memory.consolidation.merge(report)
-
-        assert (again.count, again.outdated) == (1, [])
-        assert sorted(await _held(store)) == ["German", "Korean"]
-        await _undo(memory, again)
-        assert sorted(await _held(store)) == ["Deutsch", "German", "Korean"]
 
     async def test_an_erased_place_stays_empty(self, store: FactStore) -> None:
         """A merge does not create it again."""

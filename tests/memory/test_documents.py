@@ -20,7 +20,6 @@ from factmem import (
 )
 from factmem.memory import MemoryDocuments
 from tests.doubles import BareProvider
-from tests.memory.document_editor import check_that_no_edit_is_lost
 from tests.properties import examples
 from tests.world import AGENT, ALICE, DEVICE, THEME, USER, memory_of, theme
 
@@ -252,12 +251,6 @@ class Model:
         self.check_free(new, may_exist=False)
         for each in moved:
             self.files[new + each[len(old) :]] = self.files.pop(each)
-
-
-@pytest.mark.storm
-async def test_edits_by_several_processes_lose_nothing(tmp_path: Path) -> None:
-    """It starts interpreters and takes over a second."""
-    await check_that_no_edit_is_lost(str(tmp_path / "store"))
 
 
 async def test_an_edit_does_not_read_the_history(

@@ -7,15 +7,12 @@ from typing import Any
 
 import anyio
 import pytest
-from typer.testing import CliRunner
 
-from factmem._cli.application import app
 from factmem.ledger.resolution import PlacedFact
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, MemoryScopesProfile, MemorySubject, Place
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.store import FactStore
 from factmem.transfer import export_facts, import_facts, import_mem0
 
@@ -26,7 +23,6 @@ CENTS: Concept[int, Any] = Concept("price", "What it costs, in cents", value_typ
 TAGS = Concept("tags", "Tags", FactType.MULTIPLE)
 USERS = [USER.of(f"u{number}") for number in range(6)]
 GUEST = Place(APP, USERS[0])
-YEAR = timedelta(days=365)
 ROWS = [
     PlacedFact(Place(OTHER, who), SingleFact(PRICE, 7, timestamp=datetime(2025, 1, 1, tzinfo=UTC)))
     for who in USERS
@@ -165,55 +161,3 @@ def test_a_killed_operation_is_finished_by_repeating_it(
         found, was_killed = anyio.run(_run, operation, killer, last)
         assert was_killed
         assert found == expected, f"killed at moment {last} of {moments}"
-
-
-COMMANDS: dict[str, list[str]] = {
-    "set": ["set", "product/app/user/u0", "price", "9"],
-    "forget": ["forget", "product/app/user/u0", "tags", "--value", "a", "--yes"],
-    "purge": ["forget", "product/app/user/u0", "price", "--purge", "--yes"],
-    "erase": ["erase", "product/app/user/u0", "--yes"],
-    "compact": ["compact", "--yes"],
-    "import of a table": ["import", "rows.csv"],
-    "import of a bundle": ["import", "bundle.jsonl"],
-    "import of mem0": ["import", "mem0.jsonl", "--place", "product/other/user"],
-}
-
-
-async def _local(folder: Path, work: Callable[[FactStore], Awaitable[Any]]) -> Any:
-    async with LocalFileMemoryProvider(folder) as store:
-        return await work(store)
-
-
-@pytest.mark.storm
-@pytest.mark.parametrize("stride", [1])
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_killed_command_is_finished_by_repeating_it(
-    command: str, killer: Killer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stride: int
-) -> None:
-    """The store is in files, and its writes are killed between transactions."""
-    monkeypatch.chdir(tmp_path)
-    rows = "".join(f"product/other/user/u{n % 3},k{n},{n},integer\n" for n in range(9))
-    Path("rows.csv").write_text(f"place,keyword,value,type\n{rows}")
-    memories = (
-        f'{{"id":"{n}","memory":"n{n}","user_id":"u{n}","created_at":"2026-01-01"}}\n'
-        for n in range(4)
-    )
-    Path("mem0.jsonl").write_text("".join(memories))
-    anyio.run(_import, None, InMemoryProvider())
-
-    def states(last: int) -> State:
-        folder = tmp_path / f"store-{last}"
-        anyio.run(_local, folder, filled)
-        options = ["--store", str(folder), *COMMANDS[command]]
-        killer.moments, killer.last = 0, last
-        if last:
-            with pytest.raises(Killed):
-                CliRunner().invoke(app, options)
-            killer.last = 0
-        CliRunner().invoke(app, options)
-        return anyio.run(_local, folder, state)
-
-    expected = states(0)
-    moments = killer.moments
-    for last in range(1, moments + 1, 1 if moments < 7 else stride):
-        assert states(last) == expected, f"killed at moment {last} of {moments}"

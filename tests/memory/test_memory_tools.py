@@ -274,14 +274,3 @@ async def test_a_failing_model_does_not_stop_the_run(store: InMemoryProvider) ->
 
     assert told.startswith("Error: nothing was remembered")
     assert "internal" not in told
-
-
-async def test_typed_values_are_found_and_forgotten() -> None:
-    """A number that a model writes as a string is the number."""
-    store = InMemoryProvider()
-    age = Concept("age", "Age in years", value_type=int)
-    await store.save(SingleFact(age, 36), ALICE, AGENT)
-    memory = memory_of(store, concepts=[age])
-
-    assert (await call(memory, "recall", query="age"))["facts"][0]["values"] == ["36"]
-    assert await call(memory, "forget", concept="age", values="36") == {"forgotten": 1}

@@ -1,28 +1,17 @@
 """Moving a place: interrupted at every step, killed, and during saves."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import anyio
-import pytest
 
-from factmem import (
-    Aes256GCMEncryptor,
-    EncryptedStorage,
-    Key,
-    LocalFileMemoryProvider,
-    SimpleStorage,
-)
 from factmem.memory.contents import move_place
 from factmem.models.facts import SingleFact
 from factmem.models.places import Place
 from factmem.providers.store import FactStore
-from tests.processes import Process, Tell
 from tests.world import AGENT, ALICE, LANGUAGES, THEME, USER, languages, theme
 
 GUEST, ACCOUNT = Place(AGENT, USER.of("guest-1")), Place(AGENT, ALICE)
-SAVES = 12
 
 
 class Meddler:
@@ -107,44 +96,3 @@ async def test_facts_saved_before_the_erasure_are_not_erased(store: FactStore) -
     assert values >= {"once", "twice"}
     assert meddler.calls.count("erase") == 3
     assert [str(info.place) for info in await store.places()] == [str(ACCOUNT)]
-
-
-def mover(tell: Tell, wait: Callable[[], None], root: str, key: str | None) -> None:
-    """Move the place, and report the start."""
-
-    async def main() -> None:
-        storage = SimpleStorage() if key is None else EncryptedStorage(Aes256GCMEncryptor(key))
-        async with LocalFileMemoryProvider(root, storage=storage) as store:
-            await store.load_all(ALICE, AGENT)
-            tell("ready")
-            wait()
-            await move_place(store, GUEST, ACCOUNT)
-            tell("done")
-
-    anyio.run(main)
-
-
-@pytest.mark.storm
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-@pytest.mark.parametrize("key", [None, Key.generate().to_base64()], ids=["plain", "encrypted"])
-async def test_repeating_a_killed_move_completes_it(tmp_path: Path, key: str | None) -> None:
-    """SIGKILL comes after some milliseconds: before, during and after the move."""
-    for round_number, delay in enumerate((0.001, 0.004, 0.012)):
-        root = tmp_path / str(round_number)
-        storage = SimpleStorage() if key is None else EncryptedStorage(Aes256GCMEncryptor(key))
-        async with LocalFileMemoryProvider(root, storage=storage) as store:
-            facts = [theme(f"shade {number}") for number in range(SAVES)]
-            for fact in facts:
-                await store.save(fact, GUEST.subject, AGENT)
-            process = Process(mover, str(root), key)
-            while not process.is_heard(5):
-                pass
-            process.go()
-            await anyio.sleep(delay)
-            process.kill()
-            process.end()
-            await move_place(store, GUEST, ACCOUNT)
-
-            history = await store.history(THEME, ALICE, AGENT)
-            assert [entry.fact for entry in history] == facts
-            assert [str(info.place) for info in await store.places()] == [str(ACCOUNT)]

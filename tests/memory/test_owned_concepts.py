@@ -54,15 +54,6 @@ async def test_detection_rejects_it_with_the_reason(fields: dict[str, str]) -> N
     assert "light" in json.dumps(model.calls[0])
 
 
-async def test_remembering_and_chats_do_not_override_it() -> None:
-    memory, _ = await owned(item(), item())
-
-    await memory.remember("I prefer the dark theme.")
-    await memory.auto_detect_facts(CHAT)
-
-    assert await themes(memory) == ["light"]
-
-
 @pytest.mark.parametrize("concept", [THEME, OWNED])
 async def test_a_search_that_could_write_nothing_makes_no_call(concept: Concept) -> None:
     memory, model = await owned()

@@ -222,22 +222,6 @@ async def test_moving_a_guest_to_an_account(
         await memory.view(subjects=[ALICE]).contents.move(account, guest)
 
 
-async def test_a_concept_is_renamed_with_its_history(store: FactStore, memory: AgentMemory) -> None:
-    """Repeating it changes nothing."""
-    colours = Concept("colours", "The colours that the user prefers")
-    dark, fact = theme("dark"), theme("light")
-    await store.save(dark, ALICE, AGENT)
-    await store.save(fact, ALICE, AGENT)
-    await store.forget(ALICE, AGENT, fact_ids=[fact.id])
-    await store.save(theme("light", timestamp=START), ALICE, AGENT)
-
-    assert (await memory.contents.rename("ide-theme", colours)).values == 1
-    assert (await memory.contents.rename("ide-theme", colours)).changes == []
-    assert await store.load(THEME, ALICE, AGENT) == []
-    assert [each.value for each in await store.load(colours, ALICE, AGENT)] == ["light"]
-    assert len(await store.history(colours, ALICE, AGENT)) == 4
-
-
 async def test_changing_the_type_of_a_concept(store: FactStore, memory: AgentMemory) -> None:
     """A dry run counts; one unconvertible value leaves its place unchanged."""
     bad = SingleFact(TEXT_AGE, "thirty")

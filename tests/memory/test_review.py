@@ -90,23 +90,6 @@ async def test_a_correction_stays_when_the_chat_says_it_again() -> None:
     assert "dark" not in await memory.text()
 
 
-async def test_a_made_up_keyword_stays_single() -> None:
-    """Neither is the correction doubled."""
-    made_up = item(keyword="plan", value="Gold", quote="I have the Gold plan", fact_type="MULTIPLE")
-    single = {**made_up, "fact_type": "SINGLE"}
-    memory = memory_that_reads(single, made_up)
-    chat = [user("I have the Gold plan")]
-    await memory.auto_detect_facts(chat)
-    (new,) = await memory.review.inbox()
-    await memory.review.correct(new, "Silver")
-
-    await memory.auto_detect_facts(chat)
-
-    (fact,) = await memory.current()
-    assert (fact.values, fact.concept.fact_type) == (("Silver",), FactType.SINGLE)
-    assert [each.kind for each in await memory.review.inbox()] == ["contradiction"]
-
-
 async def test_keep_and_forget_decide_proposals() -> None:
     """A kept proposal becomes current; a rejected one is only proposed again."""
     concept = Concept(THEME.keyword, THEME.description, review=True)
@@ -419,12 +402,3 @@ async def test_corrections_stay(kind: str, tmp_path: Path) -> None:
     """In every kind of local store."""
     async with store_of(kind, tmp_path) as store:
         await check_corrections(store, corrections=6, detections=40)
-
-
-@pytest.mark.storm
-@pytest.mark.parametrize("kind", KINDS)
-async def test_many_corrections_stay(kind: str, tmp_path: Path, thorough: bool) -> None:
-    """Many detections against many corrections; a thousand against a hundred at length."""
-    async with store_of(kind, tmp_path) as store:
-        corrections, detections = (100, 1000) if thorough else (20, 120)
-        await check_corrections(store, corrections=corrections, detections=detections)

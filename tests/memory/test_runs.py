@@ -38,12 +38,6 @@ async def test_a_run_shows_the_facts_of_its_user_only(who: Any) -> None:
     assert await runs.prompt(Context("bob")) == ""
 
 
-async def test_the_same_facts_give_the_same_bytes() -> None:
-    runs = runs_of(await vim_memory())
-
-    assert await runs.prompt(Context("alice")) == await runs.prompt(Context(ALICE))
-
-
 async def test_a_fixed_user_and_a_bound_memory() -> None:
     memory = await vim_memory()
     assert '"vim"' in await MemoryRuns[None](memory, user="alice").prompt(None)

@@ -55,16 +55,6 @@ async def test_a_value_in_one_call() -> None:
     assert await memory.values(CITY) == ["Busan"]
 
 
-async def test_a_wrong_call_for_a_value_raises() -> None:
-    memory = memory_on(InMemoryProvider())
-    with pytest.raises(ValueError, match=r"many values: await memory\.values"):
-        await memory.value(TAGS)  # type: ignore[arg-type]
-    calls: list[Any] = [memory.value, memory.values, memory.clear]
-    for call in calls:
-        with pytest.raises(TypeError, match="concept must be a Concept, not str"):
-            await call("city")
-
-
 async def test_a_value_of_another_type_raises() -> None:
     memory = memory_on(InMemoryProvider())
     await memory.save(Concept("age", "The age of the user"), "thirty")

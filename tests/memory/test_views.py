@@ -5,23 +5,12 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from factmem.detection import Detection
 from factmem.errors import MemoryAccessError, UnboundSubjectError
 from factmem.events import MemoryEvents
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.facts import SingleFact
-from factmem.models.places import (
-    UNBOUNDED,
-    Identity,
-    MemoryScope,
-    MemoryScopesProfile,
-    MemoryScopeType,
-    MemorySubject,
-    Place,
-)
+from factmem.models.places import UNBOUNDED, MemoryScope, MemoryScopeType, MemorySubject, Place
 from factmem.models.when import TimeProvider
 from factmem.providers._view import StoreView
 from factmem.providers.in_memory import InMemoryProvider
@@ -234,82 +223,3 @@ async def test_closing_a_view_leaves_the_store_open(store: FactStore) -> None:
     assert len(await store.load(THEME, ALICE, AGENT)) == 1
     with pytest.raises(ValueError, match="closed"):
         await view.current(THEME)
-
-
-NAMES = ["team", "team2", "a", "a/b", "A", "a%", "..", "café", "cafe\u0301", "*", "null"]
-"""Names that a careless store would mix up; two of them are equal in NFC."""
-
-_SUBJECTS = st.builds(
-    lambda name, entity: (
-        MemorySubject(name, "", 1)
-        if entity is None
-        else MemorySubject(name, "", 1, per_entity=True, entity=entity)
-    ),
-    st.sampled_from(NAMES),
-    st.none() | st.sampled_from(NAMES),
-)
-_PLACES = st.builds(
-    Place,
-    st.builds(
-        MemoryScope,
-        st.sampled_from([MemoryScopeType.AGENT, MemoryScopeType.PRODUCT]),
-        st.sampled_from(NAMES),
-    ),
-    _SUBJECTS,
-)
-
-
-async def _values(store: FactStore, place: Place) -> list[str]:
-    facts = await store.load(THEME, place.subject, place.scope)
-    return [fact.value for fact in facts]
-
-
-@given(
-    places=st.lists(_PLACES, min_size=1, max_size=6),
-    shown=st.lists(_PLACES, max_size=4),
-    subjects=st.none() | st.lists(_SUBJECTS, max_size=3),
-)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-async def test_similar_names_do_not_mix(
-    places: list[Place], shown: list[Place], subjects: list[MemorySubject] | None
-) -> None:
-    """Reads, counts, exports and deletions stop at a view, whatever the names are."""
-    store = InMemoryProvider()
-    held: dict[Identity, str] = {}
-    for number, place in enumerate([*places, *shown[:2]]):
-        await store.save(SingleFact(THEME, str(number)), place.subject, place.scope)
-        held[place.identity] = str(number)
-    memory = AgentMemory(store, scopes=MemoryScopesProfile(agent="team"))
-    view = memory.view(places=shown)
-    if subjects is not None:
-        view = view.view(subjects=subjects)
-    seen = store_of(view)
-    inside = {place.identity for place in shown}
-    if subjects is not None:
-        inside &= {
-            identity
-            for identity in inside
-            if identity[2:] in {(each.name, each.entity) for each in subjects}
-        }
-
-    for place in places:
-        is_inside = place.identity in inside
-        assert await _values(seen, place) == ([held[place.identity]] if is_inside else [])
-        found = await view.view(subjects=[place.subject], scopes=[place.scope]).current(THEME)
-        assert [fact.value for fact in found] == ([held[place.identity]] if is_inside else [])
-    listed = {info.place.identity: info.count for info in await seen.places()}
-    assert listed == dict.fromkeys(inside & held.keys(), 1)
-    exported = await export_facts(seen, BytesIO(), places=places)
-    assert {place.identity for place in exported.places} == {
-        place.identity for place in places if place.identity in inside
-    }
-
-    for place in places:
-        if place.identity in inside:
-            await seen.erase(place.subject, place.scope)
-            held.pop(place.identity, None)
-        else:
-            with pytest.raises(MemoryAccessError):
-                await seen.erase(place.subject, place.scope)
-    left = {info.place.identity for info in await store.places()}
-    assert left == held.keys()

@@ -18,7 +18,7 @@ os.register_at_fork(
     after_in_parent=lambda: [library.sqlite3_mutex_leave(each) for each in mutexes],
 )
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.testing._facts import AGENT, USER, theme
+from factmem.testing._facts import AGENT, THEME, USER, theme
 store = LocalFileMemoryProvider(sys.argv[1])
 anyio.run(store.save, theme("dark"), USER, AGENT)
 child = os.fork()
@@ -27,6 +27,8 @@ if child == 0:
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 anyio.run(store.save, theme("light"), USER, AGENT)
+saved = [each.fact.value for each in anyio.run(store.history, THEME, USER, AGENT)]
+assert saved == ["dark", "dim", "light"], saved
 """
 
 THREADS = """

@@ -97,20 +97,6 @@ async def test_an_index_is_read_only_for_its_own_place(root: Path, storage: Stor
     assert await kept(other) is None
 
 
-@pytest.mark.parametrize("erases", [True, False])
-async def test_erased_indexes_leave_the_disk(root: Path, storage: Storage, *, erases: bool) -> None:
-    """In all files, also those of a plain store."""
-    store = await filled(root, storage)
-
-    if erases:
-        await store.erase(ALICE, AGENT)
-    else:
-        await store.forget(ALICE, AGENT, concept=THEME, purge=True)
-
-    assert indexes(root) == []
-    assert not [name for name, content in disk(root).items() if b"4711" in content]
-
-
 @pytest.mark.parametrize("part", ["INSERT INTO indexes", "COMMIT"])
 async def test_a_disk_that_refuses_an_index(root: Path, storage: Storage, part: str) -> None:
     """The error says so; the facts and the earlier index do not change."""

@@ -1,6 +1,5 @@
 """Keys of a local store, and opening it with wrong options."""
 
-import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -9,17 +8,10 @@ import pytest
 
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor, Encryption
 from factmem.encryption.key import Key
-from factmem.errors import (
-    FactmemError,
-    KeyRequiredError,
-    StorageError,
-    TamperedError,
-    WrongKeyError,
-)
+from factmem.errors import FactmemError, KeyRequiredError, TamperedError, WrongKeyError
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, languages, theme
-from tests.doors import FailingDoor, watched
 from tests.providers.local_stores import ALICE, BOB, KEY, current, run
 
 NEW = Key.generate()
@@ -79,14 +71,15 @@ async def test_a_second_key_opens_the_store_until_it_is_removed(root: Path, give
 @pytest.mark.parametrize("given", AS)
 @pytest.mark.parametrize("rewrite", [True, False])
 async def test_a_rotation_leaves_one_key(root: Path, given: str, *, rewrite: bool) -> None:
-    """The provider continues with the new key, and rewrites every file on request."""
+    """The provider continues with the new key, and rewrites every file on request; anchors stay true."""
     store, extra = await made(root), Key.generate()
     if rewrite:
         await store.keys.add(extra)
-    before = run(root, "SELECT place, number, line FROM entries")
+    before, anchor = run(root, "SELECT place, number, line FROM entries"), await store.anchor()
 
     await store.keys.rotate(AS[given](NEW), rewrite=rewrite)
 
+    await store.verify(anchor)
     assert len(await store.keys.ids()) == 1
     assert await is_open_to(root, NEW)
     assert not await is_open_to(root, KEY, extra)
@@ -165,37 +158,6 @@ async def test_keys_before_the_first_save(root: Path) -> None:
     await store.save(theme("dark"), ALICE, AGENT)
     await store.save(languages("java"), BOB, AGENT)
     assert await is_open_to(root, NEW)
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-@pytest.mark.parametrize("finisher", ["old key", "new key"])
-async def test_an_interrupted_rotation_can_be_completed(
-    root: Path, finisher: str, stride: int
-) -> None:
-    """It is interrupted anywhere; the same call completes it, with the old or the new key."""
-    async with await made(root):
-        pass
-    shutil.copytree(root, root.with_name("made"))
-    key = {"old key": KEY, "new key": NEW}[finisher]
-    cuts = 0
-    while True:
-        shutil.rmtree(root)
-        shutil.copytree(root.with_name("made"), root)
-        failing = FailingDoor()
-        failing.fail(10**6, skip=cuts)
-        try:
-            with watched(failing):
-                await opened(root, KEY).keys.rotate(NEW)
-        except StorageError:
-            cuts += stride
-        else:
-            break
-        if finisher == "new key" and not await is_open_to(root, NEW):
-            continue  # it had not begun: the old key is needed and still works
-        await opened(root, key).keys.rotate(NEW)
-        assert await is_open_to(root, NEW)
-        assert not await is_open_to(root, KEY)
-    assert cuts > 30
 
 
 async def test_a_place_that_is_created_after_a_rotation(root: Path) -> None:

@@ -93,34 +93,6 @@ def as_a_member(root: Path, wanted: list[str], can_write: bool) -> None:
     anyio.run(main)
 
 
-def as_a_reporter(root: Path) -> None:
-    async def main() -> None:
-        async with LocalFileMemoryProvider(root) as store:
-            values = list[str]()
-            while len(values) < 100:
-                before, values = values, await current(store)
-                assert values[: len(before)] == before
-
-    _become_a_member()
-    anyio.run(main)
-
-
-@pytest.mark.storm
-async def test_a_member_of_the_group_reads_while_others_write(shared: Path) -> None:
-    """Without the right to write, and also while the store is closed and opened."""
-    storage = SimpleStorage(mode=0o750)
-    async with LocalFileMemoryProvider(shared / "store", storage=storage) as store:
-        await store.save(languages("v0"), ALICE, AGENT)
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(anyio.to_thread.run_sync, apart, as_a_reporter, shared / "store")
-        for start in range(1, 100, 10):
-            async with LocalFileMemoryProvider(shared / "store", storage=storage) as store:
-                for number in range(start, start + 10):
-                    await store.save(languages(f"v{number}"), ALICE, AGENT)
-                    await anyio.sleep(0.01)
-
-
 async def test_a_member_of_the_group_reads_and_writes(shared: Path) -> None:
     """Before and after each save, and after the store was closed: nobody is locked out."""
     for name, mode in [("readable", 0o750), ("writable", 0o770)]:

@@ -18,7 +18,6 @@ from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import Place
 from factmem.models.when import system_clock
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.local_file import LocalFileMemoryProvider
 from tests.world import AGENT, ALICE, BOB, KINDS, THEME, LocalStore, memory_of, store_of
 
 TAGS = Concept("tags", "Tags", FactType.MULTIPLE)
@@ -80,20 +79,6 @@ async def test_it_continues_after_its_last_change(store: LocalStore) -> None:
             await store.save(SingleFact(THEME, f"{number}"), ALICE, AGENT)
         async with aclosing(store.watch([first], since=last)) as found:
             assert (await values_of(found, 5))[-4:] == ["4", "5", "6", "7"]
-
-
-@pytest.mark.storm
-async def test_it_sees_another_process(tmp_path: Path) -> None:
-    """A local store is shared by its folder."""
-    folder = tmp_path / "store"
-    async with LocalFileMemoryProvider(folder) as store:
-        await store.save(SingleFact(THEME, "old"), ALICE, AGENT)
-        async with aclosing(store.watch(PLACES[:1], since=_LONG_AGO)) as found:
-            assert await values_of(found, 1) == ["old"]
-            await anyio.to_thread.run_sync(
-                subprocess.run, [sys.executable, "-c", _SAVES, str(folder)]
-            )
-            assert await values_of(found, 20) == [f"{number}" for number in range(20)]
 
 
 async def test_a_view_watches_its_own_places() -> None:
@@ -177,18 +162,6 @@ with LocalStoreSync(LocalFileMemoryProvider(sys.argv[1])) as store:
 
 _LONG_AGO = SingleFact(THEME, "").timestamp.replace(year=2000)
 
-_SAVES = """
-import sys
-from factmem.models.facts import SingleFact
-from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.sync import LocalStoreSync
-from tests.world import AGENT, ALICE, THEME
-
-with LocalStoreSync(LocalFileMemoryProvider(sys.argv[1])) as store:
-    for number in range(20):
-        store.save(SingleFact(THEME, f"{number}"), ALICE, AGENT)
-"""
-
 
 async def test_a_change_of_one_place_does_not_hide_an_earlier_one_of_another(
     store: LocalStore,
@@ -266,15 +239,6 @@ async def test_a_place_that_was_erased_is_another_one(store: LocalStore) -> None
         await store.save(SingleFact(THEME, "new"), ALICE, AGENT)
         async with aclosing(store.watch(PLACES, since=position)) as found:
             assert await values_of(found, 1) == ["new"]
-
-
-async def test_no_copy_sees_when_another_imported() -> None:
-    """Copies that have exchanged everything have the same entries."""
-    one, other = InMemoryProvider(), InMemoryProvider()
-    await one.save(SingleFact(THEME, "dark"), ALICE, AGENT)
-    await other.replay(await one.entries(ALICE, AGENT), ALICE, AGENT)
-
-    assert await other.entries(ALICE, AGENT) == await one.entries(ALICE, AGENT)
 
 
 @pytest.mark.parametrize("since", ["", "yesterday", "p1-a", "p1-AAAA", "2026-03-01"])

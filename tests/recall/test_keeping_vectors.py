@@ -189,29 +189,6 @@ async def test_a_busy_store_gets_them_later(tmp_path: Path) -> None:
         assert found.embedded_texts == 1
 
 
-class _Broken(InMemoryProvider):
-    """A user's own store, which raises its driver's errors."""
-
-    async def write_index(
-        self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
-    ) -> bool:
-        raise ValueError("closed")
-
-
-async def test_a_failing_index_write_does_not_affect_matches(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """The vectors exist, whatever a store raises, for example because it was closed."""
-    store = _Broken()
-    await store.save(bare_note("pet", "a cat called Miso"), ALICE, AGENT)
-
-    result = await recall_memory(store, embedder=TopicEmbedder()).recall("any animal?")
-
-    assert (found_values(result), result.is_semantic) == (["a cat called Miso"], True)
-    assert not result.failures
-    assert "written: ValueError" in caplog.text
-
-
 class _Plain:
     """A user's own provider with the four required methods."""
 

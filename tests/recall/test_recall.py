@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem.errors import EmbeddingError, UnboundSubjectError
+from factmem.errors import EmbeddingError
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, FactSource, SourceKind
@@ -20,7 +20,6 @@ from factmem.providers.provider import AgentMemoryProvider
 from factmem.recall.match import RecallSettings, RecallWeights
 from factmem.testing.clock import SettableClock
 from tests.doubles import TopicEmbedder
-from tests.tables import table
 from tests.world import (
     AGENT,
     ALICE,
@@ -28,7 +27,6 @@ from tests.world import (
     COMPANY,
     NOW,
     PRODUCT,
-    USER,
     LocalStore,
     bare_note,
     bare_notes,
@@ -148,21 +146,6 @@ async def test_unchanged_places_are_not_read_again(store: LocalStore) -> None:
     await store.save(bare_note("other", "thing"), ALICE, PRODUCT)
     await memory.recall("cat")
     assert read() == ["product"]
-
-
-async def test_every_recall_is_one_event(store: LocalStore) -> None:
-    """It has completed or failed, and has its cost."""
-    events: list[MemoryEvent] = []
-    await store.save(bare_note("pet", "cat"), ALICE, AGENT)
-    memory = recall_memory(store, listeners=[events.append], embedder=TopicEmbedder())
-
-    await memory.recall("my cat")
-    await memory.recall("my cat")
-
-    first, second = [event for event in events if event.operation is MemoryOperation.RECALL]
-    assert (first.count, first.embedding_calls) == (1, 2)
-    assert (second.count, second.embedding_calls, second.is_failed) == (1, 0, False)
-    assert {place.scope for place in first.places} == {AGENT, PRODUCT}
 
 
 async def test_values_of_any_type_are_found(store: LocalStore) -> None:
@@ -309,27 +292,6 @@ async def test_without_a_memory_nothing_is_found() -> None:
     assert embedder.calls == []
 
 
-@table(
-    ("options", "message"),
-    [
-        ({"query": "  "}, "at least one word"),
-        ({"limit": 0}, "an int of at least 1"),
-        ({"limit": 2.5}, "an int of at least 1, not float"),
-        ({"limit": True}, "an int of at least 1, not bool"),
-    ],
-)
-async def test_an_invalid_question_raises(options: dict[str, Any], message: str) -> None:
-    """It raises with and without facts in the memory."""
-    with pytest.raises((TypeError, ValueError), match=message):
-        await recall_memory(InMemoryProvider()).recall(**{"query": "cat", **options})
-
-
-async def test_an_unbound_subject_raises() -> None:
-    """Omitting the user does not search all users."""
-    with pytest.raises(UnboundSubjectError):
-        await recall_memory(InMemoryProvider(), subjects=[USER]).recall("cat")
-
-
 async def test_a_memory_has_its_own_weights(store: LocalStore) -> None:
     """By default words and meaning decide."""
     await store.save(bare_note("pet", "cat cat cat", importance=0.0), ALICE, AGENT)
@@ -426,3 +388,24 @@ def test_threads_with_loops_of_their_own(embeds: bool) -> None:
         thread.join()
 
     assert failures == []
+
+
+async def test_other_tasks_continue(store: LocalStore) -> None:
+    """Recalls in a loop let other tasks run in between."""
+    await store.save_many([bare_notes("notes", f"note {n}") for n in range(300)], ALICE, AGENT)
+    memory, turns = recall_memory(store), 0
+    await memory.recall("note 7")
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(count)
+        for _ in range(20):
+            await memory.recall("note 8")
+        group.cancel_scope.cancel()
+
+    assert turns >= 20

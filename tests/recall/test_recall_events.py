@@ -122,7 +122,7 @@ async def test_a_recall_with_a_fallback_is_one_completed_event(
 async def test_a_failed_recall_is_one_failed_event(
     store: InMemoryProvider, events: list[MemoryEvent]
 ) -> None:
-    """The cause is the store or a missing package."""
+    """The cause is the store or a missing package; it has its cost."""
 
     class Failing(InMemoryProvider):
         async def version(self, *_: Any) -> str:
@@ -136,15 +136,15 @@ async def test_a_failed_recall_is_one_failed_event(
     with pytest.raises(MissingExtraError):
         await recall_memory(store, embedder=embedder, listeners=[events.append]).recall("cat")
 
-    failed = [each.error_type for each in of(events, OP.RECALL)]
-    assert failed == ["StorageError", "MissingExtraError"]
+    failed = [(each.error_type, each.embedding_calls) for each in of(events, OP.RECALL)]
+    assert failed == [("StorageError", 0), ("MissingExtraError", 1)]
     assert [each.error_type for each in of(events, OP.EMBED)] == ["MissingExtraError"]
 
 
 async def test_a_cancelled_recall_is_one_failed_event(
     store: InMemoryProvider, events: list[MemoryEvent]
 ) -> None:
-    """So is the request that it waited for; async listeners get both events."""
+    """So is the request that it waited for; async listeners get both, with the cost."""
 
     async def listen(event: MemoryEvent) -> None:
         await anyio.lowlevel.checkpoint()
@@ -152,17 +152,23 @@ async def test_a_cancelled_recall_is_one_failed_event(
 
     class Waiting(TopicEmbedder):
         async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-            scope.cancel()
-            await anyio.sleep_forever()
-            return []
+            given = await super().embed(texts)
+            if "Miso" in texts[0]:
+                scope.cancel()
+                await anyio.sleep_forever()
+            return given
 
     memory = recall_memory(store, embedder=Waiting(), listeners=[listen])
     with anyio.CancelScope() as scope:
         await memory.recall("cat")
 
     assert scope.cancelled_caught
-    ended = [(each.operation, each.is_failed) for each in of(events, OP.EMBED, OP.RECALL)]
-    assert ended == [(OP.EMBED, True), (OP.RECALL, True)]
+    ended = of(events, OP.EMBED, OP.RECALL)
+    assert [(each.operation, each.is_failed, each.embedding_calls) for each in ended] == [
+        (OP.EMBED, False, 1),
+        (OP.EMBED, True, 1),
+        (OP.RECALL, True, 2),
+    ]
 
 
 async def test_events_do_not_contain_the_question(store: InMemoryProvider) -> None:

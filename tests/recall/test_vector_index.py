@@ -12,7 +12,6 @@ from anyio.lowlevel import checkpoint
 
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.errors import StorageError, StoreBusyError
-from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
@@ -20,7 +19,7 @@ from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 from factmem.recall._place_vectors import PlaceVectors, VectorTable
 from tests.doubles import TopicEmbedder
 from tests.recall.conftest import KEY
-from tests.recall.stored_indexes import change_index, index_count, index_size
+from tests.recall.stored_indexes import change_index, index_count
 from tests.world import (
     AGENT,
     ALICE,
@@ -234,19 +233,6 @@ async def test_a_purge_while_facts_are_embedded(tmp_path: Path, storage: Storage
     assert await Process(tmp_path, storage).asks() == (LEFT, 0)
 
 
-async def test_an_erased_place_leaves_nothing(tmp_path: Path, storage: Storage) -> None:
-    """Its neighbour keeps its index."""
-    process = await filled(tmp_path, storage)
-    await process.store.save(bare_note("rex", "dog"), BOB, AGENT)
-    await process.memory.recall(QUESTION, subjects=[BOB])
-
-    await process.store.erase(ALICE, AGENT)
-
-    assert index_count(tmp_path) == 1
-    assert await process.memory.recall(QUESTION) == []
-    assert found_values(await process.memory.recall(QUESTION, subjects=[BOB])) == ["dog"]
-
-
 async def test_the_next_recall_removes_forgotten_facts_from_the_index(
     tmp_path: Path, storage: Storage
 ) -> None:
@@ -258,25 +244,6 @@ async def test_the_next_recall_removes_forgotten_facts_from_the_index(
     await process.asks()
 
     assert await stored_bytes(process) == size - 16 - 6 * 4
-
-
-async def test_the_size_of_an_encrypted_index_does_not_reveal_the_number_of_facts(
-    tmp_path: Path,
-) -> None:
-    """Entries that were replaced or forgotten have no vectors."""
-    process = await filled(tmp_path, EncryptedStorage(Aes256GCMEncryptor(KEY)))
-    size = index_size(tmp_path)
-
-    await process.store.save(bare_note("rex", "dog"), ALICE, AGENT)
-    await process.asks()
-    assert index_size(tmp_path) == size
-
-    await process.store.save_many(
-        [bare_note(f"k{n}", f"dog {n}") for n in range(300)], ALICE, AGENT
-    )
-    await process.asks()
-    assert size < index_size(tmp_path)
-    assert (await Process(tmp_path, EncryptedStorage(Aes256GCMEncryptor(KEY))).asks())[1] == 0
 
 
 @pytest.mark.parametrize("call", ["read_index", "write_index"])
@@ -345,18 +312,6 @@ async def test_indexes_are_written_one_at_a_time(caplog: pytest.LogCaptureFixtur
 
     assert None not in [await store.read_index(person, AGENT) for person in people]
     assert caplog.text == ""
-
-
-async def test_two_memories_of_one_store_share_the_index(store: LocalStore) -> None:
-    """Each keeps its own copy in memory; vectors that one embedded are read by the other."""
-    await store.save_many(FACTS, ALICE, AGENT)
-    embedders = [TopicEmbedder(), TopicEmbedder()]
-
-    memories: list[AgentMemory] = [recall_memory(store, embedder=each) for each in embedders]
-    for memory in memories:
-        assert found_values(await memory.recall(QUESTION)) == ["kitten"]
-
-    assert [len(embedder.texts) for embedder in embedders] == [4, 1]
 
 
 class Seconds:

@@ -61,21 +61,6 @@ def test_vectors_of_another_length_raise() -> None:
         table([1.0, 0.0]).add(key(7), [1.0, 2.0, 3.0])
 
 
-def test_discarded_vectors_are_removed() -> None:
-    """The others keep their vectors, and more can be added."""
-    made = table([1.0, 0.0], [0.0, 1.0], [-1.0, 0.0])
-
-    for gone in (key(1), key(9)):
-        made.discard(gone)
-    made.add(key(5), [0.0, -1.0])
-
-    assert similarities(made, [1.0, 0.0]) == {key(0): 1.0, key(2): -1.0, key(5): 0.0}
-    for gone in (key(5), key(0), key(2), key(2)):
-        made.discard(gone)
-    assert similarities(made, [1.0, 0.0]) == {}
-    assert not made.keys()
-
-
 @given(
     loaded=st.integers(0, 4),
     steps=st.lists(st.tuples(st.booleans(), st.integers(0, 6)), max_size=30),
@@ -108,20 +93,6 @@ def test_keys_and_rows_stay_aligned(loaded: int, steps: list[tuple[bool, int]]) 
             assert (total is None) is (not units)
             for found, column in zip(total or (), zip(*units, strict=True), strict=False):
                 assert isclose(found, sum(column), abs_tol=1e-9)
-
-
-def test_a_table_survives_a_round_trip_as_bytes() -> None:
-    """It keeps keys and vectors, and can grow."""
-    made = table([1.0, 2.0, 2.0], [0.0, 0.0, 1.0])
-
-    back = VectorTable.load(made.dump("mini"), "mini")
-    back.add(key(2), [0.0, 1.0, 0.0])
-
-    assert list(back) == [key(0), key(1), key(2)]
-    assert back.dimensions == 3
-    query = [1.0, 2.0, 2.0]
-    assert similarities(back, query).items() >= similarities(made, query).items()
-    assert len(VectorTable.load(VectorTable(5).dump("mini"), "mini")) == 0
 
 
 def _other_model(data: bytes) -> bytes:

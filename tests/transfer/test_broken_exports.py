@@ -111,7 +111,6 @@ def unpacked(folder: Path, **files: str) -> Path:
     return folder
 
 
-GONE = {**gpt("b", "x"), "parent": "gone"}
 BAD_NODE = {"id": "b", "parent": "gone", "message": gpt("b", "Between")}
 CUT = json.dumps([chatgpt(), chatgpt(more={"id": "9"})])[:-40]
 

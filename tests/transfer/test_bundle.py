@@ -140,23 +140,6 @@ async def test_a_bundle_restores_an_equal_store(tmp_path: Path) -> None:
     assert exported.bytes == path.stat().st_size
 
 
-async def test_a_restored_store_reads_the_same() -> None:
-    """Values keep their types, ids, times, sources, confirmations, expiry and history."""
-    store = await full_store()
-    other = await restored(await bundle_of(store))
-
-    for place in PLACES:
-        where = place.subject, place.scope
-        ours, theirs = await store.load_all(*where), await other.load_all(*where)
-        assert ours == theirs
-        assert [fact.confirmed_at for fact in ours] == [fact.confirmed_at for fact in theirs]
-        assert await store.entries(*where) == await other.entries(*where)
-    assert (await other.load(AGE, ALICE, PRODUCT))[0].value == 2**70
-    assert (await other.load(LANGUAGES, ALICE, PRODUCT))[0].values == ("코틀린", "Python 🐍")
-    assert await other.history(THEME, ALICE, PRODUCT) == await store.history(THEME, ALICE, PRODUCT)
-    assert await other.load(THEME, MACHINE, AGENT) == []
-
-
 async def test_from_any_store_into_any_other(tmp_path: Path) -> None:
     """The bundle stays the same from memory to disk, to an encrypted disk and back to memory."""
     stores: list[FactStore] = [
@@ -798,19 +781,6 @@ class TestStores:
 
         assert (await import_facts(io.BytesIO(bundle), store)).new == 1
         assert (await store.load(Concept("k", ""), ALICE, PRODUCT))[0].value == SECRET
-
-    async def test_existing_facts_of_the_store_stay(self) -> None:
-        """What was said later is current, whatever was imported."""
-        bundle = sealed([HEADER, PLACE, orjson.dumps(ENTRY) + b"\n"])
-        store = InMemoryProvider()
-        concept = Concept("k", "...")
-        await store.save(SingleFact(concept, "here before"), ALICE, PRODUCT)
-
-        await import_facts(io.BytesIO(bundle), store)
-
-        [fact] = await store.load(concept, ALICE, PRODUCT)
-        assert fact.value == "here before"
-        assert len(await store.history(concept, ALICE, PRODUCT)) == 2
 
     async def test_verifying_reads_one_line_at_a_time(
         self, monkeypatch: pytest.MonkeyPatch

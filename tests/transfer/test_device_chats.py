@@ -95,42 +95,6 @@ async def test_messages_of_two_devices_come_in_the_order_of_their_times(world: W
         assert list((await said(device)).values()) == ["a", "b", "c", "d", "e"]
 
 
-@pytest.mark.parametrize("what", ["message", "before", "conversation", "place"])
-async def test_what_one_device_removes_is_gone_everywhere(world: World, what: str) -> None:
-    """From all stores and the folder; it never returns, also with a device that comes late."""
-    one, other, late = [await world.add() for _ in range(3)]
-    ids = await say(one, "canary", "kept")
-    await settle(world)
-    talks = one.store.conversations
-    match what:
-        case "message":
-            await talks.remove("chat", ALICE, ids=ids[:1])
-        case "before":
-            await talks.remove("chat", ALICE, before=world.clock.now)
-        case "conversation":
-            await talks.remove("chat", ALICE)
-        case _:
-            world.clock.now += timedelta(seconds=1)
-            await one.store.erase(*ALICES)
-    await say(other, "later")
-
-    first = await one.sync()
-    await other.sync()
-    assert b"canary" not in world.opened()
-    for _ in range(2):
-        for device in (late, one, other):
-            await device.sync()
-
-    assert {name for name, _ in first.behind} or what == "place"
-    rest = ["kept", "later"] if what in {"message", "before"} else ["later"]
-    for device in world.devices:
-        assert list((await said(device)).values()) == rest
-    assert b"canary" not in world.opened()
-    assert b"canary" not in b"".join(
-        path.read_bytes() for device in world.devices for path in device.path.glob("*")
-    )
-
-
 async def test_a_removed_message_does_not_return_from_a_device_without_state(world: World) -> None:
     one, other = await world.add(), await world.add()
     (name,) = await say(one, "canary")

@@ -41,12 +41,14 @@ KINDS = ("memory", "plain", "encrypted")
 """The kinds of store that need no server."""
 
 
-def store_of(kind: str, folder: Path, clock: TimeProvider = system_clock) -> LocalStore:
+def store_of(
+    kind: str, folder: Path, clock: TimeProvider = system_clock, **options: Any
+) -> LocalStore:
     """Return an empty store of a kind; files are created below `folder`."""
     if kind == "memory":
-        return InMemoryProvider(clock=clock)
+        return InMemoryProvider(clock=clock, **options)
     storage = EncryptedStorage(Aes256GCMEncryptor(Key.generate())) if kind == "encrypted" else None
-    return LocalFileMemoryProvider(folder / "store", storage=storage, clock=clock)
+    return LocalFileMemoryProvider(folder / "store", storage=storage, clock=clock, **options)
 
 
 DESK = MemoryScope.Agent("desk")

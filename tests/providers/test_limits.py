@@ -4,31 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from factmem import Aes256GCMEncryptor, EncryptedStorage, Key, LocalFileMemoryProvider
 from factmem.errors import PlaceFullError
 from factmem.ledger.entries import Entry, stored
 from factmem.models.places import Place
 from factmem.providers.conversations import new_turn
-from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.results import PlaceLimit
-from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, PERSON, USER, languages, theme
+from tests.world import KINDS, store_of
+
+each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-def made(kind: str, folder: Path, limit: PlaceLimit) -> FactStore:
-    if kind == "memory":
-        return InMemoryProvider(limit=limit)
-    storage = EncryptedStorage(Aes256GCMEncryptor(Key.generate())) if kind == "encrypted" else None
-    return LocalFileMemoryProvider(folder, storage=storage, limit=limit)
-
-
-KINDS = pytest.mark.parametrize("kind", ["memory", "plain", "encrypted"])
-
-
-@KINDS
+@each_kind
 async def test_a_full_place_refuses_more_values(kind: str, tmp_path: Path) -> None:
     """It can confirm, replace and forget; other places have their own limit."""
-    async with made(kind, tmp_path, PlaceLimit(values=3)) as store:
+    async with store_of(kind, tmp_path, limit=PlaceLimit(values=3)) as store:
         await store.save_many([theme("dark"), languages("java", "go")], USER, AGENT)
 
         with pytest.raises(PlaceFullError, match="may have 3 values and would have 4") as error:
@@ -53,10 +43,10 @@ async def test_a_full_place_refuses_more_values(kind: str, tmp_path: Path) -> No
         await store.save(languages("c"), USER, AGENT)
 
 
-@KINDS
+@each_kind
 async def test_a_full_place_accepts_no_more_bytes(kind: str, tmp_path: Path) -> None:
     """The history counts; forgetting is always possible."""
-    async with made(kind, tmp_path, PlaceLimit(bytes=7000)) as store:
+    async with store_of(kind, tmp_path, limit=PlaceLimit(bytes=7000)) as store:
         many = [languages("x" * 2400), languages("y" * 2400)]
         await store.save(many[0], USER, AGENT)
         await store.save(many[1], USER, AGENT)
@@ -77,10 +67,10 @@ def test_a_limit_must_be_positive(limits: dict[str, int]) -> None:
         PlaceLimit(**limits)
 
 
-@KINDS
+@each_kind
 async def test_messages_count_in_a_full_place(kind: str, tmp_path: Path) -> None:
     """Facts and messages share the room of a place; removed messages free it."""
-    async with made(kind, tmp_path, PlaceLimit(bytes=7000)) as store:
+    async with store_of(kind, tmp_path, limit=PlaceLimit(bytes=7000)) as store:
         turns = [new_turn({"role": "user", "content": "x" * 2400}, None, f"{n}") for n in range(3)]
         for turn in turns[:2]:
             await store.conversations.append([turn], "chat", Place(AGENT, USER))

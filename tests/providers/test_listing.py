@@ -1,38 +1,25 @@
 """Places listed by pages, without reading them."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.encryption.key import Key
 from factmem.errors import UnboundSubjectError
 from factmem.events import MemoryEvents
 from factmem.models.places import Boundary, MemoryScope, MemorySubject, Place
 from factmem.providers._view import view_of
-from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.no_memory import NoMemory
-from factmem.providers.storages import EncryptedStorage
 from factmem.testing._facts import AGENT, PERSON, USER, theme
+from tests.world import KINDS, store_of
 
 OTHER = MemoryScope.Product("other")
-
-KINDS: dict[str, Callable[[Path], Any]] = {
-    "memory": lambda _: InMemoryProvider(),
-    "plain": LocalFileMemoryProvider,
-    "encrypted": lambda path: LocalFileMemoryProvider(
-        path, storage=EncryptedStorage(Aes256GCMEncryptor(Key.generate()))
-    ),
-}
 
 
 @pytest.fixture(params=KINDS)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """Return a new, empty store."""
-    return KINDS[request.param](tmp_path)
+    return store_of(request.param, tmp_path)
 
 
 async def test_every_place_is_in_one_page(store: Any) -> None:

@@ -12,16 +12,9 @@ from factmem.models.facts import Concept, SingleFact
 from factmem.models.places import Place
 from factmem.providers.conversations import new_turn
 from factmem.providers.local_file import LocalFileMemoryProvider, SalvagedStore
-from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
-from factmem.testing._facts import AGENT, PERSON, THEME, theme
-
-ALICE = PERSON.of("alice")
-
-
-@pytest.fixture(params=["plain", "encrypted"])
-def storage(request: pytest.FixtureRequest) -> Storage:
-    sealed = EncryptedStorage(Aes256GCMEncryptor(Key.generate()))
-    return SimpleStorage() if request.param == "plain" else sealed
+from factmem.providers.storages import EncryptedStorage, Storage
+from factmem.testing._facts import AGENT, THEME, theme
+from tests.providers.local_stores import ALICE
 
 
 async def test_nothing_is_missing_after_a_purge(tmp_path: Path, storage: Storage) -> None:

@@ -21,7 +21,6 @@ from factmem.recall._fact_index import FactIndex
 from factmem.recall._place_vectors import PlaceVectors, QuestionVectors, TextRows, unit
 from factmem.recall._ranking import NAMED
 from factmem.recall.match import Match, RecallQuery, RecallSettings, RecallWeights
-from tests.tables import table
 from tests.world import AGENT, ALICE, BOB, NOW, bare_note, bare_notes
 
 HERE = Place(AGENT, ALICE)
@@ -379,36 +378,6 @@ def test_the_order_of_equal_matches_does_not_depend_on_insertion() -> None:
         index = index_of(*facts)
         assert ids(index.search(asked("cat"), NOW)) == [fact.id for fact in equal]
         assert ids(index.search(replace(asked("cat"), limit=3), NOW)) == ["id0", "id1", "id2"]
-
-
-@table(
-    ("weights", "message"),
-    [
-        ({"lexical": -1.0}, "lexical must be a number of at least 0"),
-        ({"recency": nan}, "recency must be a number of at least 0"),
-        ({"importance": float("inf")}, "weights must be finite"),
-    ],
-)
-def test_invalid_weights_raise(weights: dict[str, float], message: str) -> None:
-    """They raise before any ranking."""
-    with pytest.raises(ValueError, match=message):
-        RecallWeights(**weights)
-
-
-def test_relevance_needs_a_weight() -> None:
-    """Recency alone is not an answer to a question."""
-    with pytest.raises(ValueError, match="`lexical` or `semantic` above 0"):
-        RecallWeights(lexical=0, semantic=0)
-
-
-@table(
-    ("given_settings", "message"),
-    [({"half_life": timedelta(0)}, "half_life"), ({"half_life": -timedelta(1)}, "half_life")],
-)
-def test_invalid_settings_raise(given_settings: dict[str, Any], message: str) -> None:
-    """The constructor raises."""
-    with pytest.raises(ValueError, match=message):
-        RecallSettings(**given_settings)
 
 
 def test_the_indexed_text_of_a_fact() -> None:

@@ -1,6 +1,7 @@
 """Wrong arguments of a recall raise at the call, and the error shows a correct call."""
 
 from datetime import datetime, timedelta
+from math import inf, nan
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from factmem.models.facts import Concept
 from factmem.models.recall_filter import RecallFilter
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.recall.match import RecallSettings
+from factmem.recall.match import RecallSettings, RecallWeights
 from tests.tables import table
 from tests.world import AGENT, ALICE, NOW, bare_note, recall_memory
 from tests.wrong_calls import Call, Wrong, check_wrong_call
@@ -16,6 +17,14 @@ from tests.wrong_calls import Call, Wrong, check_wrong_call
 WRONG: list[Wrong] = [
     (lambda it: RecallSettings(weights=it), {}, TypeError, r"not dict: weights=RecallWeights\("),
     (lambda it: RecallSettings(half_life=it), 30, TypeError, r"not int: half_life=timedelta\("),
+    (lambda it: RecallSettings(half_life=it), "30 days", TypeError, "half_life=timedelta"),
+    (lambda it: RecallSettings(half_life=it), timedelta(0), ValueError, "half_life"),
+    (lambda it: RecallSettings(half_life=it), -timedelta(1), ValueError, "half_life"),
+    (lambda it: RecallWeights(lexical=it), -1.0, ValueError, "lexical must be a number of at le"),
+    (lambda it: RecallWeights(recency=it), nan, ValueError, "recency must be a number of at le"),
+    (lambda it: RecallWeights(recency=it), "0.2", TypeError, "at least 0, not str: recency="),
+    (lambda it: RecallWeights(importance=it), inf, ValueError, "weights must be finite"),
+    (lambda it: RecallWeights(lexical=it, semantic=it), 0, ValueError, "`lexical` or `semantic` a"),
 ]
 
 
@@ -52,12 +61,3 @@ def test_an_invalid_filter_raises(options: dict[str, Any], message: str) -> None
     """It raises before any recall."""
     with pytest.raises(ValueError, match=message):
         RecallFilter(**options)
-
-
-@pytest.mark.parametrize("half_life", [30, "30 days"])
-def test_a_half_life_must_be_a_timedelta(half_life: Any) -> None:
-    """A bare number has no unit."""
-    with pytest.raises(TypeError, match=r"half_life=timedelta\(days=30\)"):
-        RecallSettings(half_life=half_life)
-
-    assert RecallSettings(half_life=timedelta(days=30)).half_life.days == 30

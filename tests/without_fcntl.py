@@ -8,8 +8,6 @@ import subprocess  # noqa: F401 - it takes a system with `msvcrt` for Windows
 import sys
 import types
 
-__all__ = ["LOCKED"]
-
 LOCKED: list[int] = []
 """The descriptors that were locked, in order."""
 
@@ -29,3 +27,8 @@ _msvcrt = types.ModuleType("msvcrt")
 _msvcrt.LK_NBLCK, _msvcrt.LK_UNLCK = _LOCK, _UNLOCK  # type: ignore[attr-defined]
 _msvcrt.locking = _locking  # type: ignore[attr-defined]
 sys.modules["msvcrt"] = _msvcrt
+
+
+def pytest_sessionfinish() -> None:
+    """Fail where no lock was asked for: then it was not this system that the suite ran on."""
+    assert len(LOCKED) >= 5

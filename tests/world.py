@@ -141,19 +141,7 @@ def calls(*wanted: tuple[str, object]) -> ChatResponse:
 
 def theme_item(value: str, quote: str, message: int = 0, **fields: Any) -> dict[str, Any]:
     """Return an item of a model's answer about the theme that the user prefers."""
-    return {
-        "message": message,
-        "quote": quote,
-        "action": "assert",
-        "subject": "user",
-        "scope": "product",
-        "keyword": "ide-theme",
-        "description": "The IDE theme that the user prefers",
-        "fact_type": "SINGLE",
-        "value": value,
-        "importance": 0.5,
-        **fields,
-    }
+    return item(value=value, quote=quote, message=message, scope="product", **fields)
 
 
 def found_facts(*items: object) -> dict[str, object]:

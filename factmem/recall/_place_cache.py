@@ -109,6 +109,8 @@ class PlaceCache:
         """Held by the one task of an event loop that reads the place."""
         self.embedding: PerLoop[anyio.Lock] = PerLoop(anyio.Lock)
         """Held by the one task of an event loop that embeds its texts."""
+        self.asked = 0
+        """The number of questions that the store answered, about this place and others."""
         self._has_meaning = has_meaning
         self._lock = threading.Lock()
         self.snapshot: PlaceSnapshot = EMPTY
@@ -315,8 +317,6 @@ class PlacesIndex:
         self._together = seen_together(self.places.values())
         self._snapshots: dict[Identity, PlaceSnapshot] = dict.fromkeys(self.places, EMPTY)
         """The snapshot of each place that is indexed."""
-        self._asked = 0
-        """The number of questions that the store answered."""
 
     def __len__(self) -> int:
         return len(self._index)
@@ -329,15 +329,17 @@ class PlacesIndex:
     def is_worth_reading(self, size: int, questions: int) -> bool:
         """Count questions that the store answered; return whether it is time to read the places.
 
-        It is when answers have taken as long as reading and indexing will take, so that both
-        together take at most twice as long as the better of the two.
+        It is when answers about each of them have taken as long as reading and indexing will take.
+        A part of places that were often asked together needs no questions of its own.
 
         Args:
             size: The number of facts in the places.
             questions: The number of new questions.
         """
-        self._asked += questions
-        return self._asked * _PER_QUESTION >= max(size, _AT_ONCE)
+        for cache in self.caches.values():
+            cache.asked += questions
+        asked = min(cache.asked for cache in self.caches.values())
+        return asked * _PER_QUESTION >= max(size, _AT_ONCE)
 
     def read_on(self) -> None:
         """Index some facts of the latest snapshots, so that no question waits for all of them."""

@@ -13,6 +13,7 @@ from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.store import FactStore
 from factmem.transfer.memories import import_crewai, import_mem0
+from factmem.transfer.reports import ImportReport
 from tests.world import USER
 
 MEM0 = [
@@ -74,6 +75,10 @@ def record(text: str = "Lives in Busan", **fields: Any) -> dict[str, Any]:
         "private": False,
         **fields,
     }
+
+
+async def imported(store: FactStore, *memories: dict[str, Any]) -> ImportReport:
+    return await import_mem0(memories, store, scope=APP, subject=USER)
 
 
 class TestMem0:
@@ -186,6 +191,41 @@ class TestMem0:
         assert await texts(store, MemorySubject.EVERYTHING, DESK) == {"notes": ["Lives in Busan"]}
 
 
+class TestOddMemories:
+    """Distant dates, ids unique to one file, missing users."""
+
+    async def test_the_last_day_of_the_calendar_means_no_expiry(self, store: FactStore) -> None:
+        report = await imported(store, memory(expiration_date="9999-12-31"))
+        assert (report.new, report.problems) == (1, ())
+        assert (await fact_of(store)).expires_at is None
+
+    async def test_a_time_outside_the_calendar_rejects_one_memory(self, store: FactStore) -> None:
+        """In UTC it is in the year 0, or 10000."""
+        early, late = "0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59-05:00"
+        odd = [memory(id="a", created_at=early), memory(id="b", created_at=late)]
+        report = await imported(store, *odd, memory(id="c"))
+        assert (report.new, [each.item for each in report.problems]) == (1, ["a", "b"])
+
+    async def test_a_problem_does_not_show_the_wrong_field(self, store: FactStore) -> None:
+        report = await imported(store, memory(expiration_date="the 4th of May"))
+        [problem] = report.problems
+        assert problem.reason == "has an 'expiration_date' that is not a date"
+
+    async def test_memories_without_ids_are_all_imported(self, store: FactStore) -> None:
+        """Both had the number 0, and the second replaced the first; a repeated import finds each."""
+        for text, new in [("Lives in Busan", 1), ("Has a dog", 1), ("Lives in Busan", 0)]:
+            report = await imported(store, memory(text, id=None))
+            assert report.new == new
+        assert sorted((await texts(store))["notes"]) == ["Has a dog", "Lives in Busan"]
+
+    async def test_a_user_of_another_type_does_not_become_everyone(self, store: FactStore) -> None:
+        """A memory without a user is shown to everyone."""
+        report = await imported(store, memory(user_id=["alice"]), memory(id="b"))
+        reasons = [each.reason for each in report.problems]
+        assert reasons == ["'user_id' is not the name of one user"]
+        assert await texts(store, MemorySubject.EVERYTHING) == {}
+
+
 class TestCrewAI:
     """Records as JSON."""
 
@@ -211,3 +251,8 @@ class TestCrewAI:
         """The subject names them, or a field does."""
         with pytest.raises(UnboundSubjectError):
             await import_crewai([], store, scope=APP, subject=USER)
+
+    async def test_a_whole_number_is_an_importance(self, store: FactStore) -> None:
+        file = [record(created_at="2026-03-01", importance=1)]
+        await import_crewai(file, store, scope=APP, subject=ALICE)
+        assert (await fact_of(store)).importance == 1.0

@@ -1,5 +1,6 @@
 """Keys of a local store, and opening it with wrong options."""
 
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from factmem.errors import FactmemError, KeyRequiredError, TamperedError, WrongK
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, languages, theme
-from tests.providers.local_stores import ALICE, BOB, KEY, current, run
+from tests.providers.local_stores import ALICE, BOB, KEY, current, disk, run
 
 NEW = Key.generate()
 
@@ -112,6 +113,20 @@ async def test_old_key_slots_open_nothing_after_a_rotation(root: Path) -> None:
 
     with pytest.raises(TamperedError, match="put back to an older copy"):
         await current(opened(root, KEY))
+
+
+async def test_a_removed_key_opens_nothing_in_the_log(root: Path) -> None:
+    """A thief with that key and a copy of all files, while the store is open, reads nothing."""
+    async with await made(root) as store:
+        await store.keys.add(NEW)
+        [(slots,)] = run(root, "SELECT slots FROM stores")
+        first, second = (slot["wrap"].encode() for slot in json.loads(slots))
+        assert second in b"".join(disk(root).values())
+
+        await store.keys.remove(NEW)
+        assert second not in b"".join(disk(root).values())
+        await store.keys.rotate(Key.generate())
+        assert first not in b"".join(disk(root).values())
 
 
 async def test_a_passphrase_can_be_a_key(root: Path) -> None:

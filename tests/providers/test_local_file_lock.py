@@ -10,6 +10,7 @@ from time import monotonic
 import anyio
 import pytest
 
+from factmem._concurrency.file_lock import FileLock
 from factmem.errors import StoreBusyError
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import SimpleStorage
@@ -137,3 +138,14 @@ async def _is_saved(store: LocalFileMemoryProvider) -> bool:
     except StoreBusyError:  # timed-out calls still pass the lock on, one after the other
         return False
     return True
+
+
+@pytest.mark.storm
+async def test_an_anchor_of_a_plain_store_needs_no_lock(root: Path) -> None:
+    """So a store that is read-only, or busy, can be anchored and backed up."""
+    async with LocalFileMemoryProvider(root) as store:
+        await store.save(theme("dark"), ALICE, AGENT)
+
+    with FileLock(str(root / "lock"), 0.0).held():
+        async with LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=0.0)) as store:
+            assert await store.anchor() == await store.backup(root.with_name("copy"))

@@ -88,7 +88,7 @@ class Recent:
         self._known: dict[Identity, _Known] = {}
         self._sorted: list[Waiting] | None = None
         self.version = 0
-        """A number that changes with what waits."""
+        """A number that changes with what waits, and when all of it was read first."""
         self.is_complete = False
         """Whether the whole store was read."""
         self.unreadable = 0
@@ -120,7 +120,9 @@ class Recent:
         gone = self._known.keys() - {place.identity for place in places}
         for identity in gone:
             self._drop(identity)
-        self.is_complete = True
+        if not self.is_complete:
+            self.is_complete = True
+            self.version += 1
 
     async def reread(self, place: Place) -> None:
         """Read a place if it changed."""

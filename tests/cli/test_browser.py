@@ -191,6 +191,31 @@ async def test_the_inbox_is_the_first_list(tmp_path: Path) -> None:
             await _until(pilot, lambda: _values(browser) == ["dark"])
 
 
+async def test_the_inbox_begins_at_its_top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While places are read, and later ones stand first. Afterwards the cursor stays on its value."""
+    async with LocalFileMemoryProvider(tmp_path) as store:
+        for name in "abcd":
+            await store.save(SingleFact(THEME, name, source=QUOTED), USER.of(name), APP)
+        session = BrowserSession(store, Options(str(tmp_path)))
+        recent, browser = session.recent, Browser(session)
+        monkeypatch.setattr(recent, "follow", anyio.sleep_forever)
+        async with browser.run_test(size=(120, 30)) as pilot:
+            for name, shown in (("a", ["a"]), ("c", ["c", "a"]), ("b", ["c", "b", "a"])):
+                await recent.reread(Place(APP, USER.of(name)))
+                await _until(pilot, lambda shown=shown: _values(browser) == shown)
+            table, status = browser.query_one(FactTable), browser.query_one("#where", Static)
+            assert table.cursor_row == 0
+            assert "still being read" in str(status.render())
+            await recent.refresh()
+            await _until(pilot, lambda: "still being read" not in str(status.render()))
+            assert (_values(browser)[0], table.cursor_row) == ("d", 0)
+
+            await store.save(SingleFact(THEME, "e", source=QUOTED), USER.of("e"), APP)
+            await recent.refresh()
+            await _until(pilot, lambda: _values(browser)[0] == "e")
+            assert table.cursor_row == 1
+
+
 @pytest.mark.storm
 async def test_a_former_value_is_restored(tmp_path: Path) -> None:
     """From the list of the values that the keyword had."""

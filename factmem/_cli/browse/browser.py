@@ -91,6 +91,8 @@ class Browser(App[None]):
         self._stamp: int | None = None
         self._inbox = -1
         """The version of the inbox that is shown; -1 while another list is."""
+        self._is_read = False
+        """Whether the inbox was shown after all places had been read."""
         self._typing: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -153,7 +155,10 @@ class Browser(App[None]):
         if self._inbox != shown:  # another list was opened meanwhile
             return
         self._all, self._texts = rows, None
-        self.query_one(FactTable).show(rows, keep_cursor=True)
+        table = self.query_one(FactTable)
+        # What is read first is not what stands first: the cursor waits there until it is moved.
+        table.show(rows, keep_cursor=self._is_read or table.cursor_row > 0)
+        self._is_read = recent.is_complete
         more = "" if recent.is_complete else "; the store is still being read"
         if recent.unreadable:
             more += f"; {counted(recent.unreadable, 'place')} cannot be read: see `verify`"

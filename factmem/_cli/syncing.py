@@ -21,6 +21,7 @@ from factmem.transfer.devices import (
     SyncReport,
     key_of_phrase,
     new_phrase,
+    opens_none,
     shared_folder,
     sync_devices,
 )
@@ -57,7 +58,14 @@ async def sync(
     if join:
         is_typed = sys.stdin.isatty()
         phrase = ask_passphrase("Phrase: ", twice=False) if is_typed else sys.stdin.readline()
-    key = _key(own / "key", None if phrase is None else key_of_phrase(phrase))
+    given = None if phrase is None else key_of_phrase(phrase)
+    if join and given is not None and opens_none(folder, given):
+        raise CommandError(
+            "The phrase opens no file of the folder: it is that of another memory or folder, or an "
+            "old one; `--new` shows the new one. Nothing was changed",
+            ExitCode.KEY,
+        )
+    key = _key(own / "key", given)
     if new:
         sys.stderr.write(f"The phrase for your other devices, shown only now:\n\n  {phrase}\n\n")
     places = [await find_place(store, each) for each in place] if place else None

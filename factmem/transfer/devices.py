@@ -152,6 +152,17 @@ def shared_folder(folder: str | os.PathLike[str]) -> Path:
     return shared
 
 
+def opens_none(folder: str | os.PathLike[str], key: Key) -> bool:
+    """Return whether a folder has files of devices, and a key opens none of them."""
+    files = SealedFiles(Path(folder), key)
+    names, _ = files.listed()
+    for name in names:
+        with suppress(OSError, ValueError):
+            files.read(name)
+            return False
+    return bool(names)
+
+
 @runtime_checkable
 class _Stateful(Protocol):
     """A store that knows what has changed without reading it: one in a database."""

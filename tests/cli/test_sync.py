@@ -16,6 +16,7 @@ from factmem._cli.exits import ExitCode
 from factmem.models.places import MemoryScope, Place
 from factmem.providers.conversations import new_turn
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.transfer import new_phrase
 from tests.transfer.devices import USER
 
 PLACE = "product/my-app/user/alice"
@@ -89,6 +90,18 @@ def test_what_is_missing_is_named(
 ) -> None:
     assert message in run("sync", "shared", *arguments, given=given, code=code)
     assert list(folder.iterdir()) == []
+
+
+def test_the_phrase_of_another_memory_joins_nothing(folder: Path) -> None:
+    """No key is kept, and no file is written that the other devices could not open."""
+    joined()
+    files, other = sorted(folder.iterdir()), new_phrase()
+
+    said = run("sync", "shared", "--join", store="three", given=f"{other}\n", code=ExitCode.KEY)
+
+    assert "opens no file" in said
+    assert sorted(folder.iterdir()) == files
+    assert not (folder.parent / "three.sync").exists()
 
 
 def test_a_missing_folder_is_an_error(folder: Path) -> None:

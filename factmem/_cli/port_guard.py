@@ -22,6 +22,7 @@ from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from secrets import token_urlsafe
+from socket import create_server, socket
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
@@ -169,13 +170,23 @@ def guarded(app: _App, *, port: int, token_env: str | None, hours: int) -> PortG
     )
 
 
-async def serve_http(app: PortGuard, port: int) -> None:
-    """Serve an application on a port of this machine until the process is interrupted."""
+def listening(port: int) -> socket:
+    """Return a socket that listens on a port of this machine."""
+    try:
+        return create_server(("127.0.0.1", port))
+    except OSError as exc:
+        raise CommandError(
+            f"Port {port} cannot be used ({exc.strerror}): pass another --port", ExitCode.FAILED
+        ) from None
+
+
+async def serve_http(app: PortGuard, opened: socket) -> None:
+    """Serve an application on an open port until the process is interrupted."""
     import uvicorn  # slow import, of an extra
 
     # It would log a line for each request: any account can send them, and links have tokens.
-    config = uvicorn.Config(app, "127.0.0.1", port, log_level="warning", access_log=False)
-    await uvicorn.Server(config).serve()
+    config = uvicorn.Config(app, log_level="warning", access_log=False)
+    await uvicorn.Server(config).serve([opened])
 
 
 class Role(StrEnum):

@@ -21,7 +21,7 @@ from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store, load_embedder, load_memory, run
 from factmem._cli.options import GIVEN, EmbedderName
 from factmem._cli.output import Answer, Problem, counted, is_terminal, print_error, print_line
-from factmem._cli.port_guard import Role, guarded, secret_of, serve_http
+from factmem._cli.port_guard import Role, guarded, listening, secret_of, serve_http
 from factmem.memory.conversations import LearningRun
 from factmem.models.places import MemoryScopesProfile, MemorySubject
 from factmem.providers.conversations import LearningState
@@ -91,12 +91,18 @@ def review(
     if link is not None:
         print_line(door.link(visitor))
         return
-    if token_env is None or sys.stderr.isatty():
-        print_error(f"Open {door.link(visitor)}")
-    print_error(f"Serving on {door.address} until you press Ctrl+C")
     options = GIVEN.get()
     found = load_embedder(embedder or options.embedder)
-    run(lambda store: serve(store, options, door, embedder=found, days=days))
+
+    async def work(store: Store) -> None:
+        await store.list_places(limit=1)  # a wrong key is an error of the command, not of a page
+        with listening(port) as opened:
+            if token_env is None or sys.stderr.isatty():
+                print_error(f"Open {door.link(visitor)}")
+            print_error(f"Serving on {door.address} until you press Ctrl+C")
+            await serve(store, options, door, opened, embedder=found, days=days)
+
+    run(work)
 
 
 @command(json=False)
@@ -131,7 +137,8 @@ def mcp(
             await _serve_stdio(server)
             return
         app = server.streamable_http_app()
-        await serve_http(guarded(app, port=port, token_env=token_env, hours=hours), port)
+        with listening(port) as opened:
+            await serve_http(guarded(app, port=port, token_env=token_env, hours=hours), opened)
 
     run(work, creates=True)
 

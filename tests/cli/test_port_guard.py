@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from factmem._cli.exits import CommandError
-from factmem._cli.port_guard import PortGuard, guarded
+from factmem._cli.port_guard import PortGuard, guarded, listening
 from tests.tables import table
 
 TOKEN = "t" * 40
@@ -126,3 +126,9 @@ def test_a_token_is_never_printed_to_a_log(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     guarded(_application, port=8000, token_env=None, hours=1)
     assert "Authorization: Bearer " in capsys.readouterr().err
+
+
+def test_a_port_in_use_is_an_error_before_a_token_is_printed() -> None:
+    """A link of a server that does not run is of no use."""
+    with listening(0) as opened, pytest.raises(CommandError, match="pass another --port"):
+        listening(opened.getsockname()[1])

@@ -17,6 +17,7 @@ from hashlib import sha256
 from hmac import compare_digest
 from itertools import zip_longest
 from pathlib import Path
+from socket import socket
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
@@ -561,8 +562,14 @@ def guarded_page(desk: Desk, door: Door) -> PortGuard:
 
 
 async def serve(
-    store: Store, options: Options, door: Door, *, embedder: Embedder | None, days: int
+    store: Store,
+    options: Options,
+    door: Door,
+    opened: socket,
+    *,
+    embedder: Embedder | None,
+    days: int,
 ) -> None:
-    """Serve the page until the process is interrupted."""
+    """Serve the page on an open port until the process is interrupted."""
     app = guarded_page(Desk(store, options, embedder=embedder, days=days), door)
-    await serve_http(app, door.port)
+    await serve_http(app, opened)

@@ -38,6 +38,8 @@ _Found: TypeAlias = list[int]
 INSTRUCTIONS = frozenset({"system", "developer"})
 """The roles of the application's own instructions."""
 _RESULTS = frozenset({"tool", "function"})
+ROLES = INSTRUCTIONS | _RESULTS | {"user", "assistant"}
+"""All roles. No fact is learnt from a message of another role, such as "human"."""
 _FUNCTION = "the last function call"
 _TIMES = ("timestamp", "created_at")
 _LONGEST_TIME = 40

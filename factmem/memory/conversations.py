@@ -16,15 +16,16 @@ from anyio.lowlevel import checkpoint
 
 from factmem._arguments import expect_within, guided
 from factmem.detection.report import DetectionReport
-from factmem.errors import (
-    ChatModelError,
-    ExtractionError,
-    FactmemError,
-    InputValueError,
-    StorageError,
-)
+from factmem.errors import ChatModelError, ExtractionError, InputValueError, StorageError
 from factmem.ledger._purging import REMOVED
-from factmem.llm.messages import OWN_MESSAGES, answered_id, called_ids, is_instruction, is_result
+from factmem.llm.messages import (
+    OWN_MESSAGES,
+    ROLES,
+    answered_id,
+    called_ids,
+    is_instruction,
+    is_result,
+)
 from factmem.memory._chat_detection import detect_in_chat
 from factmem.memory._parts import MemoryParts
 from factmem.models._display import Displayed
@@ -241,7 +242,8 @@ class Conversation:
 
         Raises:
             TypeError: A message is not a dict of JSON values.
-            ValueError: A message has no role, or `ids` has another length.
+            ValueError: A message has no role or another one than `llm.messages.ROLES`, or `ids` has
+                another length.
             MemoryAccessError: The view does not contain the place, or is read-only.
             StorageError: The store failed. Nothing was stored.
         """
@@ -250,6 +252,10 @@ class Conversation:
         named: Iterable[str | None] = [None] * len(messages) if ids is None else ids
         given = zip(messages, named, strict=True)
         checked = [new_turn(message, said_at, name) for message, name in given]
+        if any(turn.body["message"]["role"] not in ROLES for turn in checked):
+            raise InputValueError(
+                f"role must be one of {', '.join(sorted(ROLES))}, in this spelling"
+            )
         turns = [turn for turn in checked if not is_own(turn)]
         added = await self._stored.append(turns, self.id, self.place, learn_after=self._learn_after)
         if ids is not None and len(added) < len(turns):
@@ -425,7 +431,7 @@ class MemoryConversations:
         if per_minute is not None:
             pause = 60 / expect_within(per_minute, int, "per_minute", "per_minute=30", least=1)
         idle = None if every is None else checked_span(every, "every").total_seconds()
-        done, pace, failures = LearningRun(), _Pace(pause), list[FactmemError]()
+        done, pace, failures = LearningRun(), _Pace(pause), list[Exception]()
 
         async def work() -> None:
             try:
@@ -438,7 +444,7 @@ class MemoryConversations:
                         return
                     else:
                         await anyio.sleep(idle)
-            except FactmemError as exc:  # raised below, not in a group
+            except Exception as exc:  # noqa: BLE001 - raised below, not in a group
                 failures.append(exc)
                 group.cancel_scope.cancel()
 

@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperGroup
 
 from factmem._cli.exits import CommandError, ExitCode, code_of, message_of
-from factmem._cli.opening import key_from, run
+from factmem._cli.opening import check_revealed, key_from, run
 from factmem._cli.options import GIVEN, REVEAL, Options
 from factmem._cli.output import Answer, print_error
 from factmem.encryption.key import Key
@@ -242,7 +242,7 @@ def command(
             as_json, yes = shared.get("as_json", False), shared.get("yes", False)
             GIVEN.set(replace(root, as_json=as_json, yes=yes))
             if reveals:
-                root.check_revealed(shared["reveal"])
+                check_revealed(root, shared["reveal"])
             if new_key is not None:
                 given["key"] = _key_of(shared, is_new=new_key)
             by, reason = shared.get("name") or f"factmem {chosen}", shared.get("reason")

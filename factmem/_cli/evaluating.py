@@ -9,7 +9,7 @@ import typer
 
 from factmem._cli.commands import command, evaluation
 from factmem._cli.exits import CommandError, ExitCode
-from factmem._cli.opening import Store, load_embedder, load_memory, load_model, run
+from factmem._cli.opening import Store, check_revealed, load_embedder, load_memory, load_model, run
 from factmem._cli.options import GIVEN, EmbedderName, Reveal, confirm
 from factmem._cli.output import Answer, counted, print_line
 from factmem._cli.place_names import find_place
@@ -106,7 +106,7 @@ def run_cases(
         report = anyio.run(_evaluate, load_memory(memory), given, limit)
     else:
         options = GIVEN.get()
-        options.check_revealed(reveal)
+        check_revealed(options, reveal)
         vectors = load_embedder(embedder or options.embedder)
 
         async def work(store: Store) -> "EvalReport":

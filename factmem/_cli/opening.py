@@ -28,6 +28,7 @@ import anyio
 from factmem._arguments import is_folder_name
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.options import GIVEN, Options
+from factmem._cli.output import is_terminal
 from factmem.embedding.base import Embedder
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
@@ -60,6 +61,19 @@ def run(
             return await work(store)
 
     return anyio.run(call)
+
+
+def check_revealed(options: Options, reveal: bool) -> None:
+    """Check that values may be printed: those of an encrypted store only to a terminal."""
+    if reveal or not options.is_encrypted or is_terminal():
+        return
+    if not options.passphrase:  # nobody types one for a refusal
+        run(lambda store: store.list_places(limit=1))  # a missing store or a wrong key comes first
+    raise CommandError(
+        "The store is encrypted, and its values would be written unencrypted to a file or a pipe: "
+        "pass --reveal to allow that",
+        ExitCode.REFUSED,
+    )
 
 
 def open_store(options: Options, *, creates: bool = False, storage: Storage | None = None) -> Store:

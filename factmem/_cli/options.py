@@ -11,7 +11,7 @@ import typer
 
 from factmem._arguments import DATABASE_URL, is_folder_name
 from factmem._cli.exits import CommandError, ExitCode
-from factmem._cli.output import is_terminal, print_error
+from factmem._cli.output import print_error
 from factmem.models._display import shown
 from factmem.models.facts import Concept
 
@@ -71,15 +71,6 @@ class Options:
     def concept(self, keyword: str) -> Concept[Any, Any] | None:
         """Return the application's concept of a keyword, if there is one."""
         return next((each for each in self.concepts if each.keyword == keyword), None)
-
-    def check_revealed(self, reveal: bool) -> None:
-        """Check that values may be printed: those of an encrypted store only to a terminal."""
-        if self.is_encrypted and not reveal and not is_terminal():
-            raise CommandError(
-                "The store is encrypted, and its values would be written unencrypted to a file or "
-                "a pipe: pass --reveal to allow that",
-                ExitCode.REFUSED,
-            )
 
 
 GIVEN: ContextVar[Options] = ContextVar("GIVEN")

@@ -17,7 +17,7 @@ from factmem._cli.commands import command
 from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store, has_store, load_embedder, run
 from factmem._cli.options import GIVEN, AsOf, EmbedderName, Keyword, Limit, Period
-from factmem._cli.output import Answer, Cut, Table, counted
+from factmem._cli.output import Answer, Cut, Problem, Table, counted
 from factmem._cli.place_names import PlaceOrAll, PlaceWord, find_place, place_name
 from factmem._cli.readings import (
     author,
@@ -47,7 +47,10 @@ async def places(store: Store) -> Answer:
     """List the places with facts, with their counts and sizes."""
     found = await store.places()
     rows = ((place_name(info.place), info.count, info.bytes, info.newest) for info in found)
-    return Answer(map(place_record, found), Table(("place", "values", "bytes", "newest"), rows))
+    table = Table(("place", "values", "bytes", "newest"), rows)
+    if not found:
+        return Answer([], Problem("factmem: No place has facts"), code=ExitCode.NOTHING)
+    return Answer(map(place_record, found), table)
 
 
 def _check_found(found: object, place: Place, keyword: str | None) -> None:

@@ -437,6 +437,8 @@ def _format_of(path: str, file: IO[bytes]) -> Format:
     """Return the format of a file, which is read and left at its beginning."""
     start = file.read(64)
     file.seek(0)
+    if not start:
+        raise CommandError("The file is empty: nothing was imported")
     if start.startswith(b'{"format":"factmem-bundle"'):
         return Format.BUNDLE
     if start.startswith(b"PK"):

@@ -147,7 +147,7 @@ class Key:
         outside of the file.
 
         Raises:
-            KeyRequiredError: The file does not exist.
+            KeyRequiredError: There is no such file, or it is a folder.
             PermissionError: Its group or others may read it, and it is writable.
             TypeError: `path` is not a path.
             ValueError: Its content is not a key.
@@ -159,7 +159,7 @@ class Key:
                 # The mode of what is read, also if the path is replaced at this moment.
                 mode = os.fstat(opened.fileno()).st_mode
                 text = opened.read(4096)
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError):
             raise KeyRequiredError(
                 f"There is no key file {str(file)!r}: `factmem keys generate` writes one"
             ) from None

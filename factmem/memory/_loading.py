@@ -184,11 +184,12 @@ async def look_elsewhere(parts: MemoryParts) -> None:
     It then looks empty by a wrong product or subject; a new user is no such case.
     """
     settings, selection = parts.settings, parts.selection
-    if settings.is_looked or not selection.subjects:
+    scopes = selection.profile.scopes()
+    if settings.is_looked or not (selection.subjects and scopes):
         return
     if not is_complete(store := as_store(settings.provider)):
         return
-    settings.is_looked, scopes = True, selection.profile.scopes()
+    settings.is_looked = True
     with suppress(StorageError):
         own = [each.every() if each.per_entity else each for each in selection.subjects]
         if await store.list_places(subjects=own, scopes=scopes, limit=1):

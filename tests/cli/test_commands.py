@@ -98,7 +98,7 @@ def test_set_show_history_forget_erase(store: list[str]) -> None:
     receipt = ask(*store, "erase", ALICE, "--yes")
     assert (receipt["place"], receipt["count"]) == (ALICE, 3)
     assert (receipt["copies_remain"], receipt["is_shreddable"]) == (False, False)
-    assert ask(*store, "places") == []
+    assert "No place has facts" in call(*store, "places", code=ExitCode.NOTHING)
 
 
 def test_a_value_begins_and_ends(store: list[str]) -> None:
@@ -188,6 +188,29 @@ def test_what_could_not_be_written_whole_is_not_left(tmp_path: Path) -> None:
         signal.signal(signal.SIGXFSZ, ignored)
 
 
+def test_a_recall_without_a_match_says_so_and_no_more(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It searched all places: no other product has the facts."""
+    store = ["--store", str(tmp_path / "memory")]
+    fill(store)
+
+    said = call(*store, "recall", "zzz", code=ExitCode.NOTHING)
+
+    assert said == "factmem: No fact matches the question\n"
+    assert caplog.records == []
+
+
+def test_an_empty_file_is_named_as_such(tmp_path: Path) -> None:
+    """It is no other format: --format csv would not help."""
+    for name in ("rows.jsonl", "rows.csv"):
+        (tmp_path / name).touch()
+        said = call(
+            "--store", str(tmp_path / "m"), "import", str(tmp_path / name), code=ExitCode.USAGE
+        )
+        assert said == "factmem: The file is empty: nothing was imported\n"
+
+
 @pytest.mark.parametrize("command", ["show", "history", "why", "recall"])
 def test_values_of_an_encrypted_store_stay_on_the_terminal(tmp_path: Path, command: str) -> None:
     """A pipe gets them only with --reveal."""
@@ -197,6 +220,9 @@ def test_values_of_an_encrypted_store_stay_on_the_terminal(tmp_path: Path, comma
     fill(store)
     asked = {"show": [ALICE], "recall": ["pets Miso"]}.get(command, [ALICE, "pets"])
 
+    call("keys", "generate", f"{key}-2")
+    call(*store[:2], "--key-file", f"{key}-2", command, *asked, code=ExitCode.KEY)
+    call("--store", "no", *store[2:], command, *asked, code=ExitCode.NOTHING)
     refused = call(*store, command, *asked, code=ExitCode.REFUSED)
     assert "--reveal" in refused
     assert "Miso" not in refused
@@ -379,9 +405,9 @@ def test_an_erased_place_stays_erased(store: list[str], tmp_path: Path) -> None:
 
     assert "Skipped 3" in call(*store, "import", bundle)
     assert "without 1 that were erased" in call(*store, "restore", backup, "--yes")
-    assert ask(*store, "places") == []
+    assert "No place has facts" in call(*store, "places", code=ExitCode.NOTHING)
     assert ask(*back, "restore", backup, "--erased", receipts)["erased"] == 1
-    assert ask(*back, "places") == []
+    assert call(*back, "places", "--json", code=ExitCode.NOTHING) == "[]\n"
     assert ask(*back, "import", bundle, "--erased", receipts)["skipped"] == 3
     Path(receipts).write_text('{"place": 5}')
     call(*back, "import", bundle, "--erased", receipts, code=ExitCode.USAGE)

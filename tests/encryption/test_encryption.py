@@ -197,8 +197,9 @@ class TestKey:
     def test_it_comes_from_a_private_file(self, tmp_path: Path) -> None:
         """A file that others can read is refused."""
         file = tmp_path / "key"
-        with pytest.raises(KeyRequiredError, match="no key file"):
-            Key.from_file(file)
+        for missing in (file, tmp_path):
+            with pytest.raises(KeyRequiredError, match="no key file"):
+                Key.from_file(missing)
         file.write_text(Key(SECRET).to_base64() + "\n")
 
         file.chmod(0o640)

@@ -168,8 +168,8 @@ async def test_no_path_of_a_view_shows_what_is_outside(places: list[Place], data
     for event in events:
         if event.operation in ("recall", "embed"):
             assert {place.identity for place in event.places} <= identities
-    listed = {info.place.identity: info.count for info in await view.contents.places()}
-    assert listed == dict.fromkeys(identities, 1)
+    counts = {info.place.identity: info.count for info in await view.contents.places()}
+    assert counts == dict.fromkeys(identities, 1)
     for number, place in enumerate(places):
         here = (place.subject, place.scope)
         found = await view.store.load(fact_of(number).concept, *here)

@@ -631,8 +631,7 @@ class TermIndex:
             among[own] = True
             found = [vocabulary.nearest(np, word, among) for word in query.wanted]
         is_near = np.zeros(len(sizes), np.bool_)
-        for numbers, _ in found:
-            is_near[numbers] = True
+        is_near[np.concatenate([numbers for numbers, _ in found])] = True
         is_some = is_near[own]
         is_some[starts] = True  # so that every document has one
         some = own[is_some]

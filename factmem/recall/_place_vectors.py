@@ -296,12 +296,10 @@ class PlaceVectors:
 
     def take_index(self, index: bytes | None, dimensions: int) -> None:
         """Load the stored index; ignore it if it is damaged or of another model."""
-        table: VectorTable | None = None
-        if index is not None:
-            try:
-                table = VectorTable.load(index, self.model)
-            except ValueError:
-                table = None
+        try:
+            table = None if index is None else VectorTable.load(index, self.model)
+        except ValueError:
+            table = None
         with self._lock:
             if self.is_looked_up:
                 return

@@ -67,22 +67,10 @@ class Hints:
 
     named: int | None = None
     """The number of the entity that it names."""
-    entity_of: Sequence[int] = ()
-    """The number of each fact's entity, -1 without one."""
+    of: Sequence[int] = ()
+    """The number of each fact's entity, by slot; -1 without one."""
     times: bytearray | None = None
     """By slot: 2 for facts that hold or were said at a time that it names, 1 if they only may."""
-
-    def is_named(self, slot: int) -> bool:
-        """Whether the question names the fact's entity."""
-        return self.named is not None and self.entity_of[slot] == self.named
-
-    def is_other(self, slot: int) -> bool:
-        """Whether it names another entity."""
-        return self.named is not None and self.entity_of[slot] not in (self.named, -1)
-
-    def entities(self, np: Array) -> Array:
-        """Return the number of each fact's entity as a numpy array."""
-        return np.frombuffer(self.entity_of, np.int32)
 
 
 class Ranking:
@@ -141,10 +129,11 @@ class Ranking:
         most = max((score for score, _ in words.values()), default=1.0)
         lexical = {slot: score / most for slot, (score, _) in words.items()}
         support = self._supports(lexical, candidates.loose)
-        weights = self._weights
+        named, of, weights = self._hints.named, self._hints.of, self._weights
         scored = list[_Scored]()
         for slot, (_, coverage) in words.items():
-            relevance = coverage * OTHERS if self._hints.is_other(slot) else coverage
+            is_other = named is not None and of[slot] not in (named, -1)
+            relevance = coverage * OTHERS if is_other else coverage
             heard_at = candidates.heard_at[slot]  # another host's clock may be ahead of `now`
             recency = 0.5 ** (max(self._now - heard_at, 0.0) / self._half_life)
             prior = weights.recency * recency + weights.importance * candidates.importance[slot]
@@ -157,9 +146,9 @@ class Ranking:
     def _supports(
         self, fused: Mapping[int, float], conversations: Sequence[int] | None
     ) -> dict[int, float]:
-        times = self._hints.times
+        named, of, times = self._hints.named, self._hints.of, self._hints.times
         support = {
-            slot: NAMED * self._hints.is_named(slot)
+            slot: NAMED * (named is not None and of[slot] == named)
             + TIME / 2 * (0 if times is None else times[slot])
             for slot in fused
         }
@@ -221,7 +210,7 @@ class Ranking:
             best = np.flatnonzero(score >= np.partition(score, at)[at])
         relevance = relevance[slots]
         if self._hints.named is not None:
-            of = self._hints.entities(np)[slots]
+            of = np.frombuffer(self._hints.of, np.int32)[slots]
             is_other = (of >= 0) & (of != self._hints.named)
             relevance = np.where(is_other, relevance * OTHERS, relevance)
         columns = (score, heard_at, slots, relevance, lexical, semantic, support, recency)
@@ -235,7 +224,7 @@ class Ranking:
             return coverage
         named = None
         if self._hints.named is not None:
-            named = self._hints.entities(np)[: len(coverage)] == self._hints.named
+            named = np.frombuffer(self._hints.of, np.int32)[: len(coverage)] == self._hints.named
         usual = self._usual(near, known, named)
         above = np.maximum(near.cosines - usual, 0.0)
         above *= self._semantic / (1 - usual)
@@ -256,7 +245,7 @@ class Ranking:
     ) -> Array:
         support = np.zeros(len(slots))
         if self._hints.named is not None:
-            support += NAMED * (self._hints.entities(np)[slots] == self._hints.named)
+            support += NAMED * (np.frombuffer(self._hints.of, np.int32)[slots] == self._hints.named)
         if self._hints.times is not None:
             support += TIME / 2 * np.frombuffer(self._hints.times, np.uint8)[slots]
         if conversations is not None:

@@ -144,14 +144,8 @@ class RecallResult(list[Match], Displayed):
 
     def _sheet(self) -> Sheet:
         rows = [
-            (
-                f"{match.relevance:.2f}",
-                match.place,
-                match.fact.concept.keyword,
-                match.fact.values,
-                match.fact.timestamp,
-            )
-            for match in self
+            (f"{m.relevance:.2f}", m.place, m.fact.concept.keyword, m.fact.values, m.fact.timestamp)
+            for m in self
         ]
         return Sheet("Matches", ("relevance", "place", "keyword", "value", "said"), rows)
 

@@ -79,7 +79,10 @@ class Output:
         fd = _open_unnamed(self._folder)
         self._is_named = fd is None
         if fd is None:
-            fd = os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                fd = os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            except OSError as exc:  # nobody knows the name of the draft
+                raise OSError(exc.errno, exc.strerror, self._folder) from None
         self.file = os.fdopen(fd, "wb")
         with suppress(OSError):  # without locks a leftover stays; nothing else depends on them
             try_lock(fd)

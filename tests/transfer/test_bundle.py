@@ -730,6 +730,12 @@ class TestKilledExports:
         assert os.listdir(tmp_path) == [target.name]
         assert target.stat().st_mode & 0o777 == 0o600
 
+    def test_a_folder_that_refuses_a_file_is_named(self) -> None:
+        """Nobody knows the name of the hidden file that is written first."""
+        with pytest.raises(OSError, match=r"'/proc'$") as caught:
+            _outputs.Output("/proc/facts.jsonl")
+        assert caught.value.filename == "/proc"
+
     async def test_a_running_export_is_left_alone(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -374,6 +374,8 @@ class SearchDocument(NamedTuple):
     """Its terms, without those of its neighbours."""
     length: float
     """The sum of their weighted counts."""
+    counts: bytes
+    """The counts, as `SearchQuestion.scan` reads them."""
     digest: bytes = b""
     """A digest of 16 bytes of the text that is embedded."""
 
@@ -385,12 +387,56 @@ class Letters(Protocol):
         """Return the terms that are similar to the terms of a word, with their similarities."""
         ...
 
-    def counts(self, asked: Collection[str]) -> Sequence[int]:
-        """Return how many of the terms have each of some groups of letters."""
+
+class FoundItem(NamedTuple):
+    """An item that may answer a question, or that was said beside one."""
+
+    identity: Identity
+    """Its place."""
+    item: int
+    """Its number in the index of the place."""
+    said_at: float
+    length: float
+    counts: bytes
+    """See `SearchDocument`."""
+    chat: int | None
+    """A number of its conversation."""
+    message: int | None
+
+
+class ItemScore(NamedTuple):
+    """The words of an item, compared with those of a question."""
+
+    score: float
+    coverage: float
+    terms: Collection[str]
+    """The terms of the question that it has."""
+
+
+class ItemScan(Protocol):
+    """Scores items by the words of a question, first roughly, then as ranking scores a fact."""
+
+    terms: Collection[str]
+    """The terms of the question, and those that are similar to them."""
+
+    def weigh(self, holders: Mapping[str, int], size: int) -> Sequence[str]:
+        """Take how many of all items have each term; return the terms to search for."""
         ...
 
-    def __len__(self) -> int:
-        """Return the number of terms that are compared by letters."""
+    def best(
+        self, held: Mapping[Identity, Mapping[str, str]], most: int
+    ) -> Mapping[Identity, Sequence[int]]:
+        """Return the best items of all places, given those with each term, in digits."""
+        ...
+
+    def scores(
+        self,
+        places: "Mapping[Identity, PlaceStatistics]",
+        items: Sequence[FoundItem],
+        *,
+        has_meaning: bool,
+    ) -> Sequence[ItemScore]:
+        """Return the score of each item; `has_meaning` if vectors are compared, too."""
         ...
 
 
@@ -398,16 +444,14 @@ class Letters(Protocol):
 class SearchQuestion:
     """The question of a search."""
 
-    words: Sequence[tuple[str, ...]]
-    """The words to search for, each with its terms."""
-    similar: float
-    """The weight of similar words beside the words themselves."""
     limit: int
     """The number of candidates to return, by words of all places, and by meaning of each."""
     spans: Sequence[tuple[float, float]]
     """The times that the question names, in seconds since 1970, whose items are candidates too."""
     letters: Callable[[Sequence[str]], Letters]
     """Returns the vocabulary of a place with some terms."""
+    scan: Callable[[Mapping[Identity, Letters]], ItemScan]
+    """Scores items of places with some vocabularies."""
     form: str
     """What the terms depend on beside the texts. Another form makes an index again."""
     describe: Callable[[AnyFact, str | None], SearchDocument]
@@ -433,6 +477,7 @@ class SearchCandidate(NamedTuple):
     load: Callable[[Mapping[str, Concept[Any, Any]]], AnyFact]
     """Returns the fact, with the type of its concept if the passed mapping has its keyword. Raises
     `StoredFactError` if a value does not fit that type."""
+    words: ItemScore
     cosine: float | None = None
     """The cosine between its text and the question; None without a vector."""
     ranked: float | None = None

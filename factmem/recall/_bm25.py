@@ -33,7 +33,7 @@ from typing import NamedTuple, TypeAlias
 
 from factmem._text.analysis import FUNCTION_WORDS, Word, content_words, words
 from factmem.providers.results import Letters
-from factmem.recall._letters import Vocabulary, grams, is_compared, likeness, triples
+from factmem.recall._letters import Vocabulary, grams, is_compared, likeness, sums, triples
 from factmem.recall._place_vectors import Array, numpy_or_none
 
 
@@ -134,6 +134,12 @@ class PostingLists:
         starts = np.frombuffer(self._starts, np.int64)[slots]
         at = np.arange(int(sizes.sum())) + (starts - begins).repeat(sizes)
         return slots, np.frombuffer(self._numbered, np.uint32)[at].astype(np.intp), begins
+
+    def lettered(
+        self, np: Array, slots: Array
+    ) -> Iterator[tuple[Vocabulary, Callable[[], tuple[Array, Array, Array]]]]:
+        """Yield a vocabulary, and what returns `own_numbers` for the slots with terms of it."""
+        yield self.vocabulary, partial(self.own_numbers, np, slots)
 
     def __contains__(self, slot: int) -> bool:
         return slot < len(self._starts) and self._starts[slot] >= 0
@@ -329,6 +335,8 @@ class TermIndex:
         recurring: Groups of fields whose strings many documents share. The strings of a group are
             analysed together, and this process caches some thousand such analyses.
         everywhere: The statistics to score with; by default those of the documents in the index.
+        lists: The documents in the index.
+        lengths: The lengths of these.
         has_letters: Whether documents are compared by the letters of a question, too.
     """
 
@@ -339,12 +347,12 @@ class TermIndex:
         analyze: Callable[[str], Sequence[Word]] = words,
         recurring: Sequence[Collection[str]] = (),
         everywhere: Everywhere | None = None,
+        lists: PostingLists | None = None,
+        lengths: Iterable[float] = (),
         has_letters: bool = True,
     ) -> None:
         self._everywhere = everywhere
         self._has_letters = has_letters
-        self._own: dict[int, list[str]] = {}
-        """The own terms of each document, in an index for one question."""
         self._weights = {name: _rounded(weight) for name, weight in (weights or {}).items()}
         self._analyze = analyze
         self._groups = [
@@ -352,8 +360,8 @@ class TermIndex:
             for group in recurring
         ]
         self._recurring = frozenset(chain.from_iterable(recurring))
-        self._lists = PostingLists()
-        self._lengths: array[float] = array("d")
+        self._lists = lists or PostingLists()
+        self._lengths: array[float] = array("d", lengths)
         self._total = 0.0
         self._count = 0
         self._vocabularies: Sequence[Letters] = [self._lists.vocabulary]
@@ -380,18 +388,21 @@ class TermIndex:
             around: The strings around the document, with their weights.
         """
         document = self.document(fields, around)
-        self.drop(slot)
+        length = document.length
         if self._everywhere is not None:  # an index for one question needs no other terms
-            self._own[slot] = [*document.own]
             wanted = self._everywhere.holders
             parts = ({t: n for t, n in part.items() if t in wanted} for part in document)
-            self._lists.put(slot, Document(*parts))
-        else:
-            self._lists.put(slot, document)
+            document = Document(*parts)
+        self.put_document(slot, document, length)
+
+    def put_document(self, slot: int, document: Document, length: float) -> None:
+        """Index a document by its terms, or those of a question; `length` is that of all terms."""
+        self.drop(slot)
+        self._lists.put(slot, document)
         self._forget()  # each document changes the average length
         if slot >= len(self._lengths):
             self._lengths.extend([0.0] * (slot + 1 - len(self._lengths)))
-        self._lengths[slot] = length = document.length
+        self._lengths[slot] = length
         self._total += length
         self._count += 1
 
@@ -461,7 +472,7 @@ class TermIndex:
         constant, per_length = _K1 * (1 - _B), _K1 * _B / (average or 1.0)
         scores: dict[int, float] = {}
         for term in terms.values():
-            weight = _idf(term.holders, size) * (_K1 + 1)
+            weight = rarity(term.holders, size) * (_K1 + 1)
             for slot, count in zip(term.slots, term.counts, strict=True):
                 norm = constant + per_length * self._lengths[slot]
                 scores[slot] = scores.get(slot, 0.0) + weight * count / (count + norm)
@@ -470,7 +481,7 @@ class TermIndex:
             best, similar = dict[int, float](), [*self._similar(word)]
             for each, share in similar:
                 best.update(dict.fromkeys(find(each).own, share))
-            idf = _idf(self._holders(len(best), word, similar), size)
+            idf = rarity(self._holders(len(best), word, similar), size)
             for slot, share in best.items():
                 norm = constant + per_length * self._lengths[slot]
                 near[slot] = near.get(slot, 0.0) + share * idf / (1 + norm)
@@ -516,14 +527,8 @@ class TermIndex:
         scores += alike
         if self._has_letters:
             top, most = _dense_top(np, scores, query.lettered), float(scores.max())
-            if self._everywhere is None:
-                top, by_letters = self._dense_letters(np, query, top, is_filtered=mask is not None)
-                scores[top] += most * by_letters
-            else:
-                for slot, share in self._by_letters(
-                    query, top.tolist(), is_filtered=mask is not None
-                ):
-                    scores[slot] += most * share
+            top, by_letters = self._dense_letters(np, query, top, is_filtered=mask is not None)
+            scores[top] += most * by_letters
         return DenseScores(scores, np.minimum(covered, 1.0, out=covered))  # floats sum to 1 + 2e-16
 
     def _dense_terms(
@@ -538,7 +543,7 @@ class TermIndex:
                 holders, slots, counts, _ = self._lists.dense_term(np, name, mask)
                 if self._everywhere is not None:
                     holders = self._everywhere.holders.get(name, 0)
-                counts *= _idf(holders, size) * (_K1 + 1) / (counts + norms[slots])
+                counts *= rarity(holders, size) * (_K1 + 1) / (counts + norms[slots])
                 if mask is None:
                     self._keep(len(slots))
                 term = known[name] = Term(holders, slots, counts, ())
@@ -560,7 +565,7 @@ class TermIndex:
             order, last = np.arange(len(slots)), np.empty(len(norms), np.intp)
             last[slots] = order
             slots, shares = slots[is_last := last[slots] == order], shares[is_last]
-            idf = _idf(self._holders(len(slots), word, terms), size)
+            idf = rarity(self._holders(len(slots), word, terms), size)
             if mask is None:
                 self._keep(len(slots))
             found = known[word] = _Near(slots, shares, shares * idf / (1 + norms[slots]))
@@ -581,16 +586,13 @@ class TermIndex:
         grams_of = list(set[str]().union(*asked))
         terms: dict[int, list[str]] = {}
         for slot in slots:
-            own = self._lists.own(slot) if self._everywhere is None else self._own[slot]
-            terms[slot] = [*filter(is_compared, own)]
+            terms[slot] = [*filter(is_compared, self._lists.own(slot))]
         found = set(chain.from_iterable(terms.values()))
         if is_filtered:  # other documents must not affect the scores
             size, holders = len(found), [sum(g in grams(t) for t in found) for g in grams_of]
         else:
-            size = sum(map(len, self._vocabularies))
-            every = (each.counts(grams_of) for each in self._vocabularies)
-            holders = [*map(sum, zip(*every, strict=True))]
-        idf = {gram: _idf(few, size) for gram, few in zip(grams_of, holders, strict=True)}
+            size, holders = len(self._lists.vocabulary), self._lists.vocabulary.counts(grams_of)
+        idf = {gram: rarity(few, size) for gram, few in zip(grams_of, holders, strict=True)}
         scores = dict.fromkeys(terms, 0.0)
         for word in filter(None, asked):
             whole = sum(map(idf.__getitem__, word))
@@ -617,33 +619,23 @@ class TermIndex:
         self, np: Array, query: QueryWords, slots: Array, *, is_filtered: bool
     ) -> tuple[Array, Array]:
         """Return the result of `_by_letters`, by numpy."""
-        vocabulary = self._lists.vocabulary
-        # Most terms have no letters of the question: none, if it is in syllables or pictographs.
-        found = [vocabulary.nearest(np, word, None) for word in query.wanted]
-        if not any(len(numbers) for numbers, _ in found):
+        parts = list[tuple[Array, Array, Array]]()
+        for vocabulary, own_numbers in self._lists.lettered(np, slots):
+            # Most terms have no letters of the question: none, if it is in syllables or pictographs.
+            found = [vocabulary.nearest(np, word, None) for word in query.wanted]
+            if not any(len(numbers) for numbers, _ in found):
+                continue
+            some, own, starts = own_numbers()
+            if not len(some):
+                continue
+            if is_filtered:
+                among = np.zeros(len(vocabulary.sizes), np.bool_)
+                among[own] = True
+                found = [vocabulary.nearest(np, word, among) for word in query.wanted]
+            parts.append((some, *sums(np, vocabulary, found, own, starts)))
+        if not parts:
             return slots, np.zeros(len(slots))
-        slots, own, starts = self._lists.own_numbers(np, slots)
-        if not len(slots):
-            return slots, np.zeros(0)
-        sizes = np.frombuffer(vocabulary.sizes, np.uint8)
-        if is_filtered:
-            among = np.zeros(len(sizes), np.bool_)
-            among[own] = True
-            found = [vocabulary.nearest(np, word, among) for word in query.wanted]
-        is_near = np.zeros(len(sizes), np.bool_)
-        is_near[np.concatenate([numbers for numbers, _ in found])] = True
-        is_some = is_near[own]
-        is_some[starts] = True  # so that every document has one
-        some = own[is_some]
-        row_of = np.zeros(len(sizes), np.intp)
-        row_of[some] = np.arange(1, len(some) + 1)
-        near = np.zeros((len(some) + 1, len(found)))
-        for n, (numbers, weights) in enumerate(found):
-            near[row_of[numbers], n] = weights
-        near[0] = 0
-        firsts = is_some.cumsum()[starts] - 1
-        scores = np.maximum.reduceat(near[row_of[some]], firsts).sum(axis=1)
-        lengths = np.add.reduceat(sizes[own].astype(np.intp), starts)
+        slots, scores, lengths = map(np.concatenate, zip(*parts, strict=True))
         norms = _K1 * (1 - _B) + _K1 * _B / (int(lengths.sum()) / len(slots) or 1.0) * lengths
         scores /= 1 + norms
         return slots, LETTERS * (scores - scores.min()) / (float(scores.max()) or 1.0)
@@ -734,7 +726,7 @@ def _fused(query: QueryWords, words: float, near: float) -> float:
     return query.similar * (words or 1.0) / near if near else 0.0
 
 
-def _idf(holders: int, size: int) -> float:
+def rarity(holders: int, size: int) -> float:
     return log(1 + (size - holders + 0.5) / (holders + 0.5))
 
 
@@ -774,9 +766,9 @@ def _weights(
     ones.
     """
     least = max(size, _LEAST_SIZE)
-    unknown = _idf(1, size) * _idf(0, least) / _idf(1, least)
+    unknown = rarity(1, size) * rarity(0, least) / rarity(1, least)
     weights: list[float] = []
     for word in wanted:
         holders = [count for term in word if (count := terms[term].holders)]
-        weights.append(_LEAST_WEIGHT + (_idf(min(holders), size) if holders else unknown))
+        weights.append(_LEAST_WEIGHT + (rarity(min(holders), size) if holders else unknown))
     return sum(weights), weights

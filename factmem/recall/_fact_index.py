@@ -14,7 +14,14 @@ from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity, Place
 from factmem.models.recall_filter import RecallFilter, marks_of
-from factmem.recall._bm25 import DenseScores, Everywhere, QueryWords, TermIndex, WordScores
+from factmem.recall._bm25 import (
+    DenseScores,
+    Document,
+    Everywhere,
+    QueryWords,
+    TermIndex,
+    WordScores,
+)
 from factmem.recall._documents import (
     FIELD_WEIGHTS,
     RECURRING_FIELDS,
@@ -146,10 +153,18 @@ class FactIndex:
     def __len__(self) -> int:
         return len(self._placed) - len(self._free)
 
-    def put(self, identity: Identity, placed: PlacedFact[AnyFact], digest: bytes = b"") -> None:
+    def put(
+        self,
+        identity: Identity,
+        placed: PlacedFact[AnyFact],
+        digest: bytes = b"",
+        *,
+        words: Collection[str] | None = None,
+    ) -> None:
         """Add a fact; it replaces the fact with the same place, keyword and id.
 
-        Without `digest`, that of its text, it is found only by words.
+        Without `digest`, that of its text, it is found only by words. With `words`, its terms
+        among those of a question, its text is not analysed.
         """
         fact = placed.fact
         slots = self._slots.setdefault(identity, {}).setdefault(fact.concept.keyword, {})
@@ -161,8 +176,10 @@ class FactIndex:
         if before is not None and before.fact is fact:
             return
         if before is None or before.fact != fact:
-            self._stale.add(slot)
             self._converse(slot, before, placed)
+            self._stale.add(slot)
+            if words is not None:
+                self._terms.put_document(slot, Document(dict.fromkeys(words, 1.0), {}), len(words))
             self._said_at[slot] = fact.timestamp.timestamp()
             self._importance[slot] = fact.importance
             self._begin[slot], self._end[slot] = period_of(fact)
@@ -242,7 +259,11 @@ class FactIndex:
                 yield placed.fact
 
     def search(
-        self, query: RecallQuery, now: datetime, vectors: QuestionVectors | Nearness | None = None
+        self,
+        query: RecallQuery,
+        now: datetime,
+        vectors: QuestionVectors | Nearness | None = None,
+        scored: Sequence[tuple[float, float]] | None = None,
     ) -> list[Match]:
         """Return the best matches, best first. Of equal ones, the last confirmed comes first.
 
@@ -251,8 +272,10 @@ class FactIndex:
             now: The time that recency is relative to.
             vectors: Compares texts with the question, or has its cosines by slot. Without it, only
                 words are compared.
+            scored: BM25 and coverage of each slot, if they are known.
         """
-        self.index_words()
+        if scored is None:
+            self.index_words()
         is_dense = vectors is not None or len(self) >= _WORTH_NUMPY
         np = numpy_or_none() if is_dense else None
         among = None if query.filter.is_open else self._among(query.filter)
@@ -260,7 +283,10 @@ class FactIndex:
         hints = self._hints(query.text, entity, now)
         timed = self._of_time(query.text, now, hints, among)
         if np is None:
-            scores = self._terms.scan(terms, among)
+            if scored is None:
+                scores = self._terms.scan(terms, among)
+            else:
+                scores = {slot: each for slot, each in enumerate(scored) if each[0]}
             most = max((score for score, _ in scores.values()), default=1.0)
             for slot, share in timed.items():
                 score, coverage = scores.get(slot, (0.0, 0.0))
@@ -269,7 +295,10 @@ class FactIndex:
         near = vectors if isinstance(vectors, Nearness) else None
         if isinstance(vectors, QuestionVectors):
             near = self._texts.nearness(np, vectors, len(self._placed), among)
-        dense = self._terms.dense_scan(terms, among)
+        if scored is None:
+            dense = self._terms.dense_scan(terms, among)
+        else:
+            dense = DenseScores(*np.array(scored, np.float64).reshape(-1, 2).T.copy())
         if timed and len(dense.bm25):
             at, share = list(timed), np.array([*timed.values()])
             dense.bm25[at] += share * (float(dense.bm25.max()) or 1.0)

@@ -12,6 +12,7 @@ from functools import lru_cache
 from heapq import nlargest
 from itertools import chain
 from typing import Any
+from zlib import crc32
 
 from factmem._text.analysis import FUNCTION_WORDS, Word
 from factmem._text.spelling import plain_letters
@@ -65,6 +66,11 @@ def triples(word: Word) -> frozenset[str]:
     return frozenset(gram for term in word for gram in grams(term) if len(gram) == 3)
 
 
+def term_code(term: str) -> int:
+    """Return a number of 24 bits for a term, by which stored documents name it."""
+    return crc32(term.encode("utf-8", "surrogatepass")) >> 8
+
+
 def likeness(asked: int, groups: Any) -> Any:
     """Return a factor by the number of triples of a word, and of all groups of letters of a term.
 
@@ -100,6 +106,8 @@ class Vocabulary:
         """The terms that have letters of words, until then."""
         self._rows: dict[str, Any] = {}
         """The numbers of the terms that have a group of letters, until then."""
+        self._codes: tuple[Any, Any] = ((), ())
+        """The codes of the terms in order, and the numbers of these terms."""
 
     def drop(self, number: int) -> None:
         """Remove a term; then its string may be replaced."""
@@ -138,7 +146,7 @@ class Vocabulary:
         if self._table is None:
             common = Counter(chain.from_iterable(rows)).items()
         else:
-            common = self._table.common(rows, least)
+            common = self._table.common(rows, self.sizes, len(asked))
         shares = (
             (2 * few / (self.sizes[number] + len(asked)), self._terms[number])
             for number, few in common
@@ -188,6 +196,16 @@ class Vocabulary:
             )
         return [*map(self._rows.__getitem__, asked)]
 
+    def numbers(self, np: Array, codes: Array) -> Array:
+        """Return the numbers of the terms with some codes; -1 for a code that no term has."""
+        if len(self._codes[0]) != len(self._terms):
+            every = np.array([*map(term_code, self._terms)], np.uint32)
+            order = np.argsort(every)
+            self._codes = every[order], order
+        known, order = self._codes
+        at = np.minimum(np.searchsorted(known, codes), len(known) - 1)
+        return np.where(known[at] == codes, order[at], -1)
+
     def counts(self, asked: Collection[str]) -> list[int]:
         """Return how many terms have each of some groups of letters."""
         return [len(row) for row in self.rows(asked)]
@@ -224,6 +242,35 @@ class Vocabulary:
         self._count = end - self.sizes.count(0)
         known = enumerate(self._terms[before:end], before)
         self.functional += [number for number, term in known if term in FUNCTION_WORDS]
+
+
+def sums(
+    np: Array,
+    vocabulary: Vocabulary,
+    found: Sequence[tuple[Array, Array]],
+    own: Array,
+    starts: Array,
+) -> tuple[Array, Array]:
+    """Return the sums of the nearest terms of documents, and how many groups of letters they have.
+
+    `found` are the terms with letters of each word, `own` those of all documents, which begin at
+    `starts`.
+    """
+    sizes = np.frombuffer(vocabulary.sizes, np.uint8)
+    is_near = np.zeros(len(sizes), np.bool_)
+    is_near[np.concatenate([numbers for numbers, _ in found])] = True
+    is_some = is_near[own]
+    is_some[starts] = True  # so that every document has one
+    some = own[is_some]
+    row_of = np.zeros(len(sizes), np.intp)
+    row_of[some] = np.arange(1, len(some) + 1)
+    near = np.zeros((len(some) + 1, len(found)))
+    for n, (numbers, weights) in enumerate(found):
+        near[row_of[numbers], n] = weights
+    near[0] = 0
+    firsts = is_some.cumsum()[starts] - 1
+    scores = np.maximum.reduceat(near[row_of[some]], firsts).sum(axis=1)
+    return scores, np.add.reduceat(sizes[own].astype(np.intp), starts)
 
 
 def is_compared(term: str) -> bool:
@@ -279,11 +326,14 @@ class _Table:
             for first, last, new in zip(*ends, more, strict=True)
         ]
 
-    def common(self, rows: Sequence[Array], least: float) -> Iterable[tuple[int, int]]:
-        """Return the terms in more than some of the rows, with the number of these rows."""
+    def common(
+        self, rows: Sequence[Array], sizes: bytearray, asked: int
+    ) -> Iterable[tuple[int, int]]:
+        """Return the terms that have enough of some groups, with the number of those they have."""
         np = self._np
         counts = np.bincount(np.concatenate(rows))
-        at = np.flatnonzero(counts > least)
+        at = np.flatnonzero(counts > LEAST * asked / 2)
+        at = at[2 * counts[at] >= 0.999 * LEAST * (np.frombuffer(sizes, np.uint8)[at] + asked)]
         return zip(at.tolist(), counts[at].tolist(), strict=True)
 
 

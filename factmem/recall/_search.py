@@ -348,6 +348,8 @@ class FactSearch:
         After some questions, each one adds a part of the places to the index in memory.
         """
         places = [*index.places.values()]
+        if numpy_or_none() is None:  # which scores candidates
+            return None
         if not await self._store.is_searched(places, meaning=self._embedding is not None):
             return None
         vectors = await self._try_embedding(
@@ -418,7 +420,7 @@ class FactSearch:
         model = "" if self._embedding is None else self._embedding.model
         found = list[StoreMatches]()
         for query, vector in zip(queries, given, strict=True):
-            asked = partial(question_of, query, now, model=model, vector=vector)
+            asked = partial(question_of, places, query, now, model=model, vector=vector)
             question = await self._cache.work(asked)
             answer = await self._store.candidates(places, question)
             if answer is None:

@@ -1,54 +1,65 @@
 """Search in a store that finds the candidates of large places itself; they are ranked here.
 
 The candidates of a question are put into an index as for a search in memory, with the statistics of
-all facts or messages of their places, so that one ranking scores both.
+all facts or messages of their places, so that one ranking scores both. Their terms are in their
+rows, as numbers with counts, so that only the facts of the best ones are read:
+
+    number of terms said | of own terms | 24 bits of each term, and 8 of its count | counts of those said
+
+First those of the text that finds its neighbours, too, then other own ones, then those around it.
 """
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
+from itertools import accumulate
 from math import nan
+from operator import itemgetter
+from struct import pack, unpack_from
 from typing import Any, NamedTuple, TypeAlias
 
-from factmem._text.analysis import default_stem, words
+from factmem._text.analysis import Word, default_stem, words
 from factmem.errors import StoredFactError
 from factmem.ledger.resolution import PlacedFact, UnreadableConcept, resolve_entities
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity, Place
 from factmem.providers.conversations import Turn
 from factmem.providers.results import (
+    FoundItem,
+    ItemScore,
     PlaceStatistics,
     SearchAnswer,
     SearchCandidate,
     SearchDocument,
     SearchQuestion,
 )
-from factmem.recall._bm25 import Everywhere, TermIndex
+from factmem.recall._bm25 import Around, Everywhere, Fields, PostingLists, Term, TermIndex, rarity
 from factmem.recall._documents import (
+    AROUND,
     FIELD_WEIGHTS,
     RECURRING_FIELDS,
     asked_spans,
     meaning_of,
     passage_facts,
+    said,
     said_around,
     text_digest,
     words_of,
 )
 from factmem.recall._fact_index import FactIndex
-from factmem.recall._letters import Vocabulary
+from factmem.recall._letters import Vocabulary, term_code
 from factmem.recall._place_vectors import COMMON, Array, Nearness, Spread, numpy_or_none
 from factmem.recall._ranking import USUAL
 from factmem.recall.match import Match, RecallQuery
 
-_CANDIDATES = 200
-"""The candidates of all places. With 130 and the neighbours of 50, hit@5 of the grown corpus is .45,
-and not .49."""
+_CANDIDATES, _BY_MEANING = 30, 200
+"""The candidates of all places, by words alone and if vectors are compared, too."""
 
 _PER_MATCH = 3
 
-_FORM = 1
+_FORM = 2
 """Increase it if the terms of a text change: stored indexes are made again."""
 
 _Name: TypeAlias = tuple[Identity, str, str]
@@ -67,17 +78,219 @@ class StoreMatches(NamedTuple):
     """The number of facts that were searched."""
 
 
+_CODE, _STEP = 0xFFFFFF, 16
+"""The bits of a term, and the steps of a count of 1."""
+
+_MOST_HITS = 50_000
+"""The most items that are scored, from the rarest words of a question on."""
+
+_MOST_WORDS = 64
+"""The most words that are searched for, the rarest ones: a question may be a pasted document."""
+
+
+class _StoredLists(PostingLists):
+    """Items by the terms of a question, and by the codes of all their terms for letters."""
+
+    def __init__(
+        self,
+        vocabularies: Mapping[Identity, Any],
+        wanted: Iterable[str],
+        items: Sequence[FoundItem],
+    ) -> None:
+        super().__init__()
+        np: Array = numpy_or_none()
+        self._vocabularies, every = vocabularies, [each.counts for each in items]
+        said, own = np.array([unpack_from("<II", each) for each in every], np.intp).T
+        ends = [len(each) - few for each, few in zip(every, said.tolist(), strict=True)]
+        codes = np.frombuffer(b"".join(c[8:end] for c, end in zip(every, ends, strict=True)), "<u4")
+        times = b"".join(c[end:] for c, end in zip(every, ends, strict=True))
+        sizes = np.array(ends, np.intp) // 4 - 2
+        starts = np.cumsum(sizes) - sizes
+        at = np.arange(len(codes)) - starts.repeat(sizes)
+        self._slot_of, self._codes = np.arange(len(items)).repeat(sizes), codes & _CODE
+        self._is_own = at < own.repeat(sizes)
+        is_said, count_of = at < said.repeat(sizes), np.zeros(len(codes))
+        count_of[is_said] = np.frombuffer(times, np.uint8)
+        of_term = {term: term_code(term) for term in wanted}
+        known = np.unique(np.array([*of_term.values()], np.uint32))
+        rows = np.minimum(np.searchsorted(known, self._codes), len(known) - 1)
+        hit = known[rows] == self._codes
+        shape, cells = (len(known), len(items)), (rows[hit], self._slot_of[hit])
+        self._counts, self.is_held, of_said = (
+            np.zeros(shape),
+            np.zeros(shape, np.bool_),
+            np.zeros(shape),
+        )
+        self._counts[cells] = (codes[hit] >> 24) / _STEP
+        self.is_held[cells] = self._is_own[hit]
+        of_said[cells] = count_of[hit]
+        self._rows = dict(
+            zip(of_term, np.searchsorted(known, [*of_term.values()]).tolist(), strict=True)
+        )
+        self.names = {row: term for term, row in self._rows.items()}
+        self.lengths = np.array([each.length for each in items])
+        self._places = np.array([[*vocabularies].index(each.identity) for each in items])
+        pairs = self._around(items, said, starts)
+        if pairs:
+            slots, others, weights = map(np.array, zip(*pairs, strict=True))
+            np.add.at(self._counts.T, slots, weights[:, None] * of_said.T[others])
+            size = np.bincount(self._slot_of, count_of, len(items))
+            self.lengths += np.bincount(slots, weights * size[others], len(items))
+
+    def _around(
+        self, items: Sequence[FoundItem], said: Array, starts: Array
+    ) -> list[tuple[int, int, float]]:
+        """Return the items whose text is around each item, with weights; see `said_around`."""
+        at, found = dict[tuple[int | None, int], list[int]](), list[tuple[int, int, float]]()
+        for slot, each in enumerate(items):
+            if each.message is not None:
+                at.setdefault((each.chat, each.message), []).append(slot)
+        for (chat, message), slots in at.items():
+            around = dict[bytes, tuple[int, float]]()
+            for offset, weight in AROUND:
+                for other in at.get((chat, message + offset), ()):
+                    text = self._codes[starts[other] : starts[other] + said[other]].tobytes()
+                    around.setdefault(text, (other, weight))
+            found += [(slot, *each) for slot in slots for each in around.values()]
+        return found
+
+    def lettered(
+        self, np: Array, slots: Array
+    ) -> Iterator[tuple[Any, Callable[[], tuple[Array, Array, Array]]]]:
+        for place, vocabulary in enumerate(self._vocabularies.values()):
+            own = slots[self._places[slots] == place]
+            yield vocabulary, partial(self._own_codes, np, own, vocabulary)
+
+    def _own_codes(self, np: Array, slots: Array, vocabulary: Any) -> tuple[Array, Array, Array]:
+        is_some = np.zeros(len(self.lengths), np.bool_)
+        is_some[slots] = True
+        at = np.flatnonzero(is_some[self._slot_of] & self._is_own)
+        numbers = vocabulary.numbers(np, self._codes[at])
+        some, begins = np.unique(self._slot_of[at][numbers >= 0], return_index=True)
+        return some, numbers[numbers >= 0], begins
+
+    def dense_term(self, np: Array, term: str, mask: Array | None) -> Term:
+        counts = self._counts[self._rows[term]]
+        slots = np.flatnonzero(counts)
+        return Term(len(slots), slots, counts[slots], ())
+
+    def dense_own(self, np: Array, term: str, mask: Array | None = None) -> Array:
+        return np.flatnonzero(self.is_held[self._rows[term]])
+
+
+class StoredScan:
+    """Scores the items of a question; see `ItemScan`. Needs numpy."""
+
+    def __init__(
+        self,
+        places: Sequence[Place],
+        text: str,
+        letters: Mapping[Identity, Any],
+        *,
+        has_letters: bool,
+    ) -> None:
+        self._places = places
+        self._text = text
+        self._letters = letters
+        self._has_letters = has_letters
+        self._asked = asked = _analyzer().query(words(text), ())
+        self._shares = [_alike(word, letters.values()) for word in asked.wanted]
+        self.terms: Collection[str] = {term for shares in self._shares for term in shares}
+        self._idf, self._near = dict[str, float](), list[float]()
+
+    def weigh(self, holders: Mapping[str, int], size: int) -> list[str]:
+        """See `ItemScan.weigh`."""
+        wanted = self._asked.wanted
+        known = self._idf = {term: rarity(min(few, size), size) for term, few in holders.items()}
+        for word, shares in zip(wanted, self._shares, strict=True):
+            few = max(map(holders.__getitem__, word)) - sum(map(holders.__getitem__, word))
+            few += sum(map(holders.__getitem__, shares))
+            self._near.append(rarity(min(few, size), size))
+        best = sum(max((known[t] for t in word if holders[t]), default=0.0) for word in wanted)
+        factor = self._asked.similar * (best or 1.0) / (sum(self._near) or 1.0)
+        self._near = [factor * each for each in self._near]
+        own = {term for word in wanted for term in word}
+        found = sorted(filter(holders.get, holders), key=lambda of: (of not in own, holders[of]))
+        hits = accumulate(map(holders.__getitem__, found))
+        few = sum(each <= _MOST_HITS for each in hits)
+        return found[: min(max(few, 1), _MOST_WORDS)]
+
+    def best(
+        self, held: Mapping[Identity, Mapping[str, str]], most: int
+    ) -> dict[Identity, list[int]]:
+        """See `ItemScan.best`."""
+        np: Array = numpy_or_none()
+        scored = {identity: self._rough(np, each) for identity, each in held.items()}
+        every = np.concatenate([np.zeros(0), *(each[each > 0] for each in scored.values())])
+        least = np.partition(every, -most)[-most] if len(every) > most else 1e-9
+        found = dict[Identity, list[int]]()
+        for identity, each in scored.items():
+            items = np.flatnonzero(each >= least)
+            order = np.argsort(each[items], kind="stable")[::-1]  # of equal ones the latest
+            found[identity] = items[order[:most]].tolist()
+        return found
+
+    def _rough(self, np: Array, held: Mapping[str, str]) -> Array:
+        """Return the score of each item of a place, with counts of 1 and usual lengths."""
+        items = {term: np.fromstring(digits, np.intp, sep=",") for term, digits in held.items()}
+        scores = np.zeros(max((int(each.max()) for each in items.values()), default=0) + 1)
+        for word, shares, weight in zip(self._asked.wanted, self._shares, self._near, strict=True):
+            near = np.zeros(len(scores))
+            for term in filter(items.__contains__, shares):  # the most similar one is the last
+                near[items[term]] = shares[term] * weight
+            for term in filter(items.__contains__, word):
+                near[items[term]] += self._idf[term]
+            scores += near
+        return scores
+
+    def scores(
+        self,
+        places: Mapping[Identity, PlaceStatistics],
+        items: Sequence[FoundItem],
+        *,
+        has_meaning: bool,
+    ) -> list[ItemScore]:
+        """See `ItemScan.scores`."""
+        if not (items and self.terms):
+            return [ItemScore(0.0, 0.0, ()) for _ in items]
+        np: Array = numpy_or_none()
+        lists = _StoredLists(self._letters, self.terms, items)
+        index = TermIndex(
+            everywhere=everywhere_of(places.values()),
+            lists=lists,
+            lengths=lists.lengths,
+            has_letters=self._has_letters,
+        )
+        asked, _ = FactIndex(self._places).asked(self._text, has_vectors=has_meaning)
+        dense = index.dense_scan(asked)
+        held = [list[str]() for _ in items]
+        for slot, row in np.argwhere(lists.is_held.T).tolist():
+            held[slot].append(lists.names[row])
+        columns = dense.bm25.tolist(), dense.coverage.tolist(), held
+        return [ItemScore(*each) for each in zip(*columns, strict=True)]
+
+
+def _alike(word: Word, letters: Collection[Any]) -> dict[str, float]:
+    """Return the terms that are similar to a word, the least similar first, then its own."""
+    found = [pair for each in letters for pair in each.similar(word).items()]
+    return dict(sorted(found, key=itemgetter(1))) | dict.fromkeys(word, 1.0)
+
+
 def question_of(
-    query: RecallQuery, now: datetime, *, model: str = "", vector: "array[float] | None" = None
+    places: Sequence[Place],
+    query: RecallQuery,
+    now: datetime,
+    *,
+    model: str = "",
+    vector: "array[float] | None" = None,
+    has_letters: bool = True,
 ) -> SearchQuestion:
     """Return the question that a store answers with candidates."""
-    asked = _analyzer().query(words(query.text), ())
     return SearchQuestion(
-        words=asked.wanted,
-        similar=asked.similar,
         spans=[each[:2] for each in asked_spans(query.text, now) if each.is_sure],
         letters=Vocabulary,
-        limit=max(_CANDIDATES, _PER_MATCH * query.limit),
+        scan=partial(StoredScan, places, query.text, has_letters=has_letters),
+        limit=max(_CANDIDATES if vector is None else _BY_MEANING, _PER_MATCH * query.limit),
         form=f"{_FORM} {default_stem().__name__}",
         describe=_described,
         describe_turn=_passages,
@@ -91,10 +304,11 @@ def question_of(
 def everywhere_of(places: Iterable[PlaceStatistics]) -> Everywhere:
     """Return the statistics of several places together."""
     found = list(places)
-    holders = Counter[str]()
+    every = Counter[str]()
     for each in found:
-        holders.update(each.holders)
+        every.update(each.holders)
     size, length = sum(each.size for each in found), sum(each.length for each in found)
+    holders = {term: min(few, size) for term, few in every.items()}  # replaced items are counted
     return Everywhere(max(size, 1), length, holders, [each.letters for each in found])
 
 
@@ -131,10 +345,11 @@ def ranked(
     for placed in found:
         candidate = loaded[_name(placed)][0]
         if id(candidate) not in others:
-            index.put(candidate.identity, placed)  # in the next slot
+            words = candidate.words.terms
+            index.put(candidate.identity, placed, words=words)  # in the next slot
             slots.append(candidate)
     near = _nearness(query, index, answer, slots) if answer.has_meaning else None
-    matches = index.search(query, now, near)
+    matches = index.search(query, now, near, [each.words[:2] for each in slots])
     return StoreMatches(
         matches, [*unreadable.values()], answer.has_meaning, answer.unembedded, everywhere.size
     )
@@ -172,12 +387,22 @@ def _analyzer() -> TermIndex:
 
 def _described(fact: AnyFact, entity: str | None) -> SearchDocument:
     around = said_around(fact.source, lambda _, __: ())
-    own, beside = document = _analyzer().document(words_of(fact, entity), around)
-    digest = text_digest(meaning_of(fact, entity))
-    return SearchDocument([*own, *beside], document.length, digest)
+    return _packed(
+        words_of(fact, entity), said(fact), around, text_digest(meaning_of(fact, entity))
+    )
 
 
 def _passages(turn: Turn) -> Iterator[SearchDocument]:
     for _, fact in passage_facts("", turn):
-        document = _analyzer().document(words_of(fact, None))
-        yield SearchDocument(document.own.keys(), document.length)
+        yield _packed(words_of(fact, None), said(fact))
+
+
+def _packed(fields: Fields, text: str, around: Around = (), digest: bytes = b"") -> SearchDocument:
+    """Return the document of some fields, with the text that finds its neighbours."""
+    own, beside = document = _analyzer().document(fields, around)
+    times = Counter(term for word in words(text) for term in word if term in own)
+    every = {term: own[term] for term in (*times, *own)} | dict(beside)
+    codes = [term_code(term) | min(round(_STEP * n), 255) << 24 for term, n in every.items()]
+    counts = pack(f"<II{len(codes)}I", len(times), len(own), *codes)
+    counts += bytes(min(each, 255) for each in times.values())
+    return SearchDocument(every.keys(), document.length, counts, digest)

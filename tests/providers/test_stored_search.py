@@ -4,6 +4,7 @@ import random
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ from factmem.models.places import Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.recall._bm25 import Document, TermIndex
 from factmem.testing.clock import START, SettableClock
 from tests.doors import watched
 from tests.providers.local_stores import run
@@ -105,6 +107,59 @@ async def test_it_finds_what_a_search_in_memory_finds(
         question = " ".join(chance.sample(WORDS, 3))
         stored, expected = [await found(each, question) for each in memories]
         assert stored == expected
+
+
+async def test_scores_are_nearly_those_of_a_search_in_memory(
+    both: tuple[LocalFileMemoryProvider, InMemoryProvider], clock: SettableClock
+) -> None:
+    """By words, similar ones, letters, and what was said before and after."""
+    chance = random.Random(3)
+    facts = [
+        MultipleFacts(
+            SAID,
+            [
+                text := " ".join(
+                    chance.choices([*WORDS, "gardens", "pianist"], k=chance.randint(3, 9))
+                )
+            ],
+            id=f"f{number}",
+            source=FactSource(
+                SourceKind.USER, "chat", number, f"I said {text}", before="Which tea?"
+            )
+            if number % 3
+            else None,
+        )
+        for number in range(80)
+    ]
+    for store in both:
+        await store.save_many(facts, ANN, APP)
+    for question in ("garden kimchi", "Which pianos are in 부산?", "gardener", "mountaineers"):
+        found = [await memory_of(each, clock).recall(question, limit=5) for each in both]
+        ids, expected = [[match.fact.id for match in matches] for matches in found]
+        assert len(set(ids) & set(expected)) >= 4, question
+        stored, scores = [[match.score for match in matches] for matches in found]
+        assert stored == pytest.approx(scores, rel=0.03), question
+
+
+async def test_a_search_analyses_no_stored_text(
+    opened: Opened, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The terms of candidates are in their rows: stems of their texts would take most of the time."""
+    analysed = list[object]()
+    document = TermIndex.document
+    async with opened() as store:
+        facts = [MultipleFacts(SAID, [f"a piano {n}"], timestamp=START) for n in range(50)]
+        await store.save_many(facts, ANN, APP)
+        memory = memory_of(store, clock)
+        await memory.recall("violin")
+
+        def counted(self: TermIndex, *given: Any) -> Document:
+            analysed.append(given)
+            return document(self, *given)
+
+        monkeypatch.setattr(TermIndex, "document", counted)
+        assert len(await memory.recall(f"pianos on {START:%-d %B %Y}", limit=20)) == 20
+    assert not analysed
 
 
 async def test_a_place_that_is_asked_often_is_read(opened: Opened, clock: SettableClock) -> None:

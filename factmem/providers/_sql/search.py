@@ -8,10 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import nlargest
-from itertools import accumulate, product
+from itertools import chain, product
 from logging import getLogger
-from math import log
-from operator import itemgetter
 from typing import TypeVar
 
 from factmem.errors import StorageError
@@ -41,6 +39,8 @@ from factmem.providers._sql.session import Row, Session
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers.conversations import ChangedConversation
 from factmem.providers.results import (
+    FoundItem,
+    ItemScore,
     Letters,
     PlaceStatistics,
     SearchAnswer,
@@ -59,17 +59,8 @@ LARGE = 2_000 * FACT_BYTES
 _MOST_PLACES = 32
 """More places than these are searched in memory, as each is some statements here."""
 
-_MOST_HITS = 50_000
-"""The most items that are scored, from the rarest words of a question on."""
-
-_MOST_WORDS = 64
-"""The most words that are searched for, the rarest ones: a question may be a pasted document."""
-
-_PER_CANDIDATE = 3
-"""The items by words for each candidate, of which lengths and times are read."""
-
-_CONSTANT, _PER_LENGTH = 1.3, 0.9
-"""What BM25 divides a count of 1 by, for the length of a document relative to the usual one."""
+_SCORED = 400
+"""The items whose words are read."""
 
 _TIMELY = 0.2
 """The bonus of an item of a time that the question names, beside the best score."""
@@ -96,12 +87,20 @@ _BY_ITEM = "i.item IN ({keys})"
 
 _LATEST = "i.topic = %s ORDER BY i.item DESC LIMIT %s"
 
-_BESIDE = """i.item IN (
-    SELECT n.item FROM factmem.items c JOIN factmem.items n ON n.search = c.search
-        AND n.topic IS NOT NULL AND n.chat = c.chat
-        AND n.message BETWEEN c.message - 2 AND c.message + 2
-    WHERE c.search = %s AND c.item IN ({keys}))
+_READ_FOUND = """
+SELECT i.item, coalesce(i.said_at, 0), i.length, i.counts, i.chat, i.message
+FROM factmem.items i WHERE i.search = %s AND i.item IN ({keys})
 """
+
+_READ_BESIDE = """
+SELECT i.item, coalesce(i.said_at, 0), i.length, i.counts, i.chat, i.message
+FROM (VALUES {rows}) c CROSS JOIN factmem.items i
+WHERE i.search = %s AND i.topic IS NOT NULL
+    AND i.chat = c.column1 AND i.message BETWEEN c.column2 - 2 AND c.column2 + 2
+"""
+"""A cross join, as SQLite would look through all items first."""
+
+_AT = "(CAST(%s AS bigint), CAST(%s AS bigint))"
 
 _READ_TURNS = """
 SELECT DISTINCT s.place, e.number, e.at, e.line FROM factmem.items c
@@ -110,10 +109,6 @@ JOIN factmem.entries e ON e.place = s.place
     AND e.number BETWEEN c.message + 1 - 2 AND c.message + 1 + 2
 WHERE c.search = %s AND c.item IN ({keys}) ORDER BY s.place, e.number
 """
-
-_READ_LENGTHS = (
-    "SELECT item, length, said_at FROM factmem.items WHERE search = %s AND item IN ({keys})"
-)
 
 _SAID_IN = """
 SELECT i.item FROM factmem.items i WHERE i.search = %s AND i.said_at >= %s AND i.said_at < %s {inside}
@@ -153,55 +148,36 @@ def is_inside(wanted: RecallFilter, item: StoredItem) -> bool:
     )
 
 
-class _Scoring:
-    """Scores items by the words of a question, as ranking does with counts of 1."""
-
-    def __init__(self, question: SearchQuestion, letters: Iterable[Letters]) -> None:
-        self._words = question.words
-        self._similar = question.similar
-        self._shares = [_alike(word, letters) for word in question.words]
-        self.terms = {term for shares in self._shares for term in shares}
-        self._idf, self._near = dict[str, float](), list[float]()
-
-    def weigh(self, holders: Mapping[str, int], size: int) -> list[str]:
-        """Take how many of all items have each term; return the terms to search for."""
-        idf = self._idf = {term: _idf(few, size) for term, few in holders.items()}
-        for word, shares in zip(self._words, self._shares, strict=True):
-            few = max(map(holders.__getitem__, word)) - sum(map(holders.__getitem__, word))
-            few += sum(map(holders.__getitem__, shares))
-            self._near.append(_idf(min(few, size), size))
-        best = sum(max((idf[t] for t in word if holders[t]), default=0.0) for word in self._words)
-        factor = self._similar * (best or 1.0) / (sum(self._near) or 1.0)
-        self._near = [factor * each for each in self._near]
-        own = {term for word in self._words for term in word}
-        found = sorted(filter(holders.get, holders), key=lambda of: (of not in own, holders[of]))
-        hits = accumulate(map(holders.__getitem__, found))
-        few = sum(each <= _MOST_HITS for each in hits)
-        return found[: min(max(few, 1), _MOST_WORDS)]
-
-    def scores(self, held: Mapping[str, Sequence[str]]) -> dict[str, float]:
-        """Return the scores of items, given those that have each term."""
-        scores = dict[str, float]()
-        for word, shares, weight in zip(self._words, self._shares, self._near, strict=True):
-            of_word = dict[str, float]()
-            for term, share in shares.items():  # the most similar one counts, which is the last
-                of_word.update(dict.fromkeys(held.get(term, ()), share * weight))
-            for term in word:
-                for item in held.get(term, ()):
-                    of_word[item] += self._idf[term]
-            for item, score in of_word.items():
-                scores[item] = scores.get(item, 0.0) + score
-        return scores
+_NO_WORDS = ItemScore(0.0, 0.0, ())
 
 
-def _alike(word: tuple[str, ...], letters: Iterable[Letters]) -> dict[str, float]:
-    """Return the terms that are similar to a word, the least similar first, then its own."""
-    found = [pair for each in letters for pair in each.similar(word).items()]
-    return dict(sorted(found, key=itemgetter(1))) | dict.fromkeys(word, 1.0)
+def _read_found(
+    session: Session, identity: Identity, search: int, items: Sequence[int]
+) -> dict[int, FoundItem]:
+    """Return the rows of items, and of those that were said beside the first ones."""
+    rows = list[Row]()
+    for part in parts_of(items):
+        query, given = sql.among(_READ_FOUND, part)
+        rows += session.rows(query, [search, *given])
+    near = {*items[:_MOST_NEAR]}
+    said = {tuple(row[-2:]) for row in rows if row[-1] is not None and row[0] in near}
+    if said:
+        query = _READ_BESIDE.format(rows=", ".join([_AT] * len(said)))
+        rows += session.rows(query, [*chain.from_iterable(said), search])
+    return {row[0]: FoundItem(identity, *row) for row in rows}
 
 
-def _idf(holders: int, size: int) -> float:
-    return log(1 + (size - holders + 0.5) / (holders + 0.5))
+def _timely(
+    scored: Iterable[tuple[FoundItem, ItemScore]], question: SearchQuestion
+) -> list[tuple[FoundItem, ItemScore, bool]]:
+    """Return the best items, with whether they are of a time that the question names."""
+    found = [
+        (row, each, any(begin <= row.said_at < end for begin, end in question.spans))
+        for row, each in scored
+        if each.score
+    ]
+    bonus = _TIMELY * max((each.score for _, each, _ in found), default=0.0)
+    return nlargest(question.limit, found, lambda of: (of[1].score + bonus * of[2], of[0].item))
 
 
 def _holders(session: Session, state: State, terms: Iterable[str]) -> dict[str, int]:
@@ -312,16 +288,17 @@ class StoredSearch:
         keys = {reader.key(identity): state.search for identity, state in states.items()}
         meaning = self._words.meaning(session, keys, question)
         candidates, keywords, lacking = list[SearchCandidate](), list[str](), set[Identity]()
-        statistics, chosen = self._best(session, states, question)
+        nearest = dict[Identity, list[int]]()
+        if meaning is not None:
+            for identity, state in states.items():
+                near = meaning.nearest(reader.key(identity), state.search, question.filter)
+                nearest[identity] = near
+        statistics, chosen = self._best(session, states, question, nearest)
         for identity, state in states.items():
             key, search = reader.key(identity), state.search
-            best = chosen[identity]
-            beside, given = sql.among(_BESIDE, best[:_MOST_NEAR])
-            found = loaded(session, key, search, beside, [search, *given]) if best else {}
+            best, found = chosen[identity], dict[int, StoredItem]()
             cosines = dict[int, tuple[float, float]]()
-            if meaning is not None:
-                best += meaning.nearest(key, search, question.filter)
-            for items in parts_of([each for each in dict.fromkeys(best) if each not in found]):
+            for items in parts_of([*best]):
                 found |= loaded(session, key, search, *sql.among(_BY_ITEM, items))
             if meaning is not None:
                 cosines = meaning.cosines(key, search, [*found])
@@ -332,8 +309,8 @@ class StoredSearch:
                     lacking.add(identity)
             for item, each in found.items():
                 if is_inside(question.filter, each):
-                    near = cosines.get(item, (None, None))
-                    candidates.append(SearchCandidate(identity, item, each.fact, *near))
+                    both = cosines.get(item, (None, None))
+                    candidates.append(SearchCandidate(identity, item, each.fact, best[item], *both))
                     keywords.append(each.keyword)
         named = [*zip(candidates, keywords, strict=True)] if len(states) > 1 else []
         others = list(self._others(session, reader, places, states, named))
@@ -351,48 +328,55 @@ class StoredSearch:
         return letters
 
     def _best(
-        self, session: Session, states: Mapping[Identity, State], question: SearchQuestion
-    ) -> tuple[dict[Identity, PlaceStatistics], dict[Identity, list[int]]]:
-        """Return the statistics of each place, and its best items by words, best first.
+        self,
+        session: Session,
+        states: Mapping[Identity, State],
+        question: SearchQuestion,
+        nearest: Mapping[Identity, list[int]],
+    ) -> tuple[dict[Identity, PlaceStatistics], dict[Identity, dict[int, ItemScore]]]:
+        """Return the statistics of each place, and its best items by words, with the nearest.
 
         The places share one limit, as statistics of all of them together make their scores
         comparable.
         """
         letters = {at: self._vocabulary(session, each, question) for at, each in states.items()}
-        scoring = _Scoring(question, letters.values())
+        scan = question.scan(letters)
         statistics, total = dict[Identity, PlaceStatistics](), Counter[str]()
         for at, each in states.items():
-            holders = _holders(session, each, scoring.terms)
+            holders = _holders(session, each, scan.terms)
             statistics[at] = PlaceStatistics(each.size, each.length, holders, letters[at])
             total.update(holders)
         size = sum(each.size for each in states.values())
-        usual = sum(each.length for each in states.values()) / (size or 1) or 1.0
-        terms, most = scoring.weigh(total, size), _PER_CANDIDATE * question.limit
-        found = list[tuple[float, bool, Identity, int]]()
-        for identity, state in states.items():
-            scores = scoring.scores(self._held(session, state, terms, question))
-            for items in parts_of(nlargest(most, reversed(scores), scores.__getitem__)):
-                query, given = sql.among(_READ_LENGTHS, map(int, items))
-                for item, length, said_at in session.rows(query, [state.search, *given]):
-                    is_timely = any(begin <= (said_at or 0) < end for begin, end in question.spans)
-                    score = scores[str(item)] / (_CONSTANT + _PER_LENGTH * length / usual)
-                    found.append((score, is_timely, identity, item))
-        bonus = _TIMELY * max(found, default=(0.0,))[0]
-        found = nlargest(question.limit, found, lambda of: (of[0] + bonus * of[1], of[3]))
-        best = {identity: list[int]() for identity in states}
-        for *_, identity, item in found:
-            best[identity].append(item)
-        spans = [] if any(each[1] for each in found) else question.spans
+        terms, hits = scan.weigh(total, size), set[tuple[Identity, int]]()
+        rows = list[FoundItem]()
+        every = {at: self._held(session, each, terms, question) for at, each in states.items()}
+        for identity, items in scan.best(every, _SCORED).items():
+            best = [*items, *nearest.get(identity, ())]
+            search = states[identity].search
+            rows += _read_found(session, identity, search, best).values()
+            hits |= {(identity, item) for item in best}
+        words = scan.scores(statistics, rows, has_meaning=bool(nearest))
+        best = [*zip(rows, words, strict=True)]
+        chosen = {identity: dict[int, ItemScore]() for identity in states}
+        for row, scored in best if nearest else ():
+            if row.item in nearest.get(row.identity, ()):
+                chosen[row.identity][row.item] = scored
+        if not question.filter.is_open:  # what was said beside an item may be outside
+            best = [each for each in best if each[0][:2] in hits]
+        found = _timely(best, question)
+        for row, scored, _ in found:
+            chosen[row.identity][row.item] = scored
+        spans = [] if any(is_timely for *_, is_timely in found) else question.spans
         inside, inner = conditions(question.filter)
         for (begin, end), (identity, state) in product(spans, states.items()):  # all of that time
             span = [state.search, begin, end, *inner, question.limit // 2]
-            rows = session.rows(_SAID_IN.format(inside=inside), span)
-            best[identity] += [item for (item,) in rows]
-        return statistics, best
+            for (item,) in session.rows(_SAID_IN.format(inside=inside), span):
+                chosen[identity].setdefault(item, _NO_WORDS)
+        return statistics, chosen
 
     def _held(
         self, session: Session, state: State, terms: Sequence[str], question: SearchQuestion
-    ) -> dict[str, list[str]]:
+    ) -> dict[str, str]:
         """Return the items that have each term, in digits: numbers of all would take longer."""
         inside, inner = conditions(question.filter)
         if inside:
@@ -404,7 +388,7 @@ class StoredSearch:
         holding = self._words.holding(session, state.search)
         part = f"SELECT %s, {self._words.joined} FROM ({holding}) w {inside}"  # noqa: S608
         rows = session.rows(" UNION ALL ".join([part] * len(terms)), given) if terms else []
-        return {terms[int(number)]: items.split(",") for number, items in rows if items}
+        return {terms[int(number)]: items for number, items in rows if items}
 
     def _others(
         self,
@@ -424,7 +408,7 @@ class StoredSearch:
             key, search = reader.key(identity), states[identity].search
             for item, stored in loaded(session, key, search, _LATEST, given).items():
                 if (identity, item) not in held and stored.keyword == keyword:
-                    yield SearchCandidate(identity, item, stored.fact)
+                    yield SearchCandidate(identity, item, stored.fact, _NO_WORDS)
 
     def _turns(
         self,
@@ -434,10 +418,10 @@ class StoredSearch:
         states: Mapping[Identity, State],
     ) -> TurnCandidates:
         chats = dict[Identity, list[ChangedConversation]]()
-        statistics, chosen = self._best(session, states, question)
+        statistics, chosen = self._best(session, states, question, {})
         for identity, state in states.items():
             lines = dict[bytes, dict[int, Row]]()
-            for items in parts_of(chosen[identity]):
+            for items in parts_of([*chosen[identity]]):
                 query, given = sql.among(_READ_TURNS, items)
                 for key, *row in session.rows(query, [state.search, *given]):
                     lines.setdefault(bytes(key), {})[row[0]] = tuple(row)

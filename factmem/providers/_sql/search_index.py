@@ -168,7 +168,7 @@ ORDER BY number LIMIT %s
 """
 
 _ADD_ITEMS = """
-INSERT INTO factmem.items (search, item, store, length, topic, digest, line, start, size, chat,
+INSERT INTO factmem.items (search, item, store, length, counts, topic, digest, line, start, size, chat,
     message, said_at, ends_at, fact) VALUES {rows}
 """
 
@@ -579,7 +579,7 @@ class SearchIndex:
             document, *columns = each
             chat = sources[each.chat] if isinstance(each.chat, bytes) else each.chat
             columns[5] = chat
-            rows.append((state.search, item, store, document.length, *columns))
+            rows.append((state.search, item, store, document.length, document.counts, *columns))
             holders.update(document.terms)
         self._words.add(
             session, state.search, [(at, each.document) for at, each in enumerate(new, state.next)]

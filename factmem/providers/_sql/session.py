@@ -226,6 +226,7 @@ CREATE TABLE items (
     item INTEGER NOT NULL,
     store INT NOT NULL,
     length REAL NOT NULL,
+    counts BLOB NOT NULL,
     topic INTEGER,
     digest BLOB,
     line INTEGER,

@@ -252,7 +252,7 @@ class Conversation:
         named: Iterable[str | None] = [None] * len(messages) if ids is None else ids
         given = zip(messages, named, strict=True)
         checked = [new_turn(message, said_at, name) for message, name in given]
-        if any(turn.body["message"]["role"] not in ROLES for turn in checked):
+        if any(message["role"] not in ROLES for message in messages):
             raise InputValueError(
                 f"role must be one of {', '.join(sorted(ROLES))}, in this spelling"
             )

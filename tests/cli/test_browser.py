@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -199,10 +200,14 @@ async def test_the_inbox_begins_at_its_top(tmp_path: Path, monkeypatch: pytest.M
         session = BrowserSession(store, Options(str(tmp_path)))
         recent, browser = session.recent, Browser(session)
         monkeypatch.setattr(recent, "follow", anyio.sleep_forever)
+
+        def is_shown(values: list[str]) -> bool:
+            return _values(browser) == values
+
         async with browser.run_test(size=(120, 30)) as pilot:
             for name, shown in (("a", ["a"]), ("c", ["c", "a"]), ("b", ["c", "b", "a"])):
                 await recent.reread(Place(APP, USER.of(name)))
-                await _until(pilot, lambda shown=shown: _values(browser) == shown)
+                await _until(pilot, partial(is_shown, shown))
             table, status = browser.query_one(FactTable), browser.query_one("#where", Static)
             assert table.cursor_row == 0
             assert "still being read" in str(status.render())

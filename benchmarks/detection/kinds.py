@@ -163,7 +163,7 @@ def main() -> None:
     if options.prompts:
         options.prompts.write_text(anyio.run(prompts), encoding="utf-8")
         return
-    for part in ("", "-2", "-3"):
+    for part in ("", "-2", "-3", "-4"):
         for way, found in anyio.run(partial(counts, part, verify=not part)).items():
             print(f"{way:14} wrong {found['wrong']:4}  right {found['right']:4}")
             kinds = sorted(each for each in found.items() if " " in each[0])

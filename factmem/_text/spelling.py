@@ -329,8 +329,7 @@ def has_common_word(value: str, text: str) -> bool:
     if stems(value) & stems(text):
         return True
     plain = plain_letters(text)
-    words = {plain_letters(word) for word in _WORD.findall(normalized("NFKC", value))} - _STOP
-    said = set(_WORD.findall(plain)) - _STOP
+    words, said = (set(_WORD.findall(each)) - _STOP for each in (plain_letters(value), plain))
     return any(_is_akin(word, each) for word in words for each in said) or any(
         len(word) >= _STEM and word in plain for word in words
     )

@@ -25,7 +25,7 @@ from factmem._text.spelling import (
 from factmem._text.stated_period import stated_period
 from factmem.detection._earlier import message_digests
 from factmem.detection._evidence import Sentence, ends, has_its_numbers, is_telling, states
-from factmem.detection._items import CREDENTIAL, NEGATIVE, UNSTATED, Item, as_item
+from factmem.detection._items import CONFIRMED, CREDENTIAL, NEGATIVE, UNSTATED, Item, as_item
 from factmem.detection.report import DetectionRequest, Doubt, Refusal, RejectedItem, RejectionReason
 from factmem.models._values import Canonical, normalized, sendable
 from factmem.models.facts import MAX_BEFORE, AnyConcept, Concept, FactSource, FactType, SourceKind
@@ -226,9 +226,8 @@ class Rules:
             about = f"{_topic(concept)} {concept.description if is_declared else ''}"
             # A declared type may word what was said in another way: a choice, a date, a form.
             is_worded = concept.codec.is_plain_text or not is_declared
-            if is_worded and not states(
-                value, sentence, said, beside=beside, before=before, about=about
-            ):
+            near = beside, before, item.who if item.said_as == CONFIRMED else None
+            if is_worded and not states(value, sentence, said, near, about):
                 found.add(Doubt.VALUE)
             if not has_its_numbers(key, sentence, f"{plain}\n{before}", said):
                 found.add(Doubt.NUMBER)
@@ -342,7 +341,7 @@ class Rules:
         is_own = not own.isdisjoint(words) and words.isdisjoint({"s", "of"})
         named = f"{item.fields.get('keyword')} {item.fields.get('value')}".replace("-", " ")
         # One Korean letter is a pronoun more often than a noun, unless it ends: "우리 형", "我家猫".
-        nouns = re.findall(r"[^\W_]{2,}|[\u4e00-\u9fff]", item.who)
+        nouns = ["family", *re.findall(r"[^\W_]{2,}|[\u4e00-\u9fff]|[\u0900-\u0dff]+", item.who)]
         nouns += re.findall(r"(?:(?<!\w)[\uac00-\ud7a3]|[\u4e00-\u9fff])(?=\W*$)", item.who)
         return not is_own and not has_common_word(" ".join(nouns), named)
 
@@ -400,7 +399,8 @@ class Rules:
             detail = has_none if given.strip() else "it has no quote"
             raise Refusal(RejectionReason.QUOTE_NOT_FOUND, detail)
         given = text.plain[slice(*span)] if near_to else given
-        if not any(is_telling(given, text, text_of(key)) for key in values):
+        is_short = not any(is_telling(given, text, text_of(key)) for key in values)
+        if is_short and item.said_as != CONFIRMED:
             detail = "its quote is one short word that does not hold the value"
             raise Refusal(RejectionReason.WEAK_QUOTE, detail)
         label = self._transcript.speaker_at(message.number, span[0])

@@ -56,12 +56,8 @@ class _Answers:
 class FactDetector:
     """Asks a model for the facts of a chat, validates the answer and writes the result.
 
-    Args:
-        store: The store that is written. If it wraps a provider with four methods, retractions
-            are rejected.
-        reader: A reader of the same store.
-        synonyms: Finds made-up keywords that mean a known concept. Without it only keywords of the
-            same words are joined.
+    A `store` of a provider with four methods rejects retractions. Without `synonyms` only keywords of
+    the same words are joined.
     """
 
     def __init__(

@@ -1,15 +1,14 @@
 """Evidence: whether a quote proves its item, by letters, numbers and positions.
 
-No word list decides here, so that the rules hold in any language; `has_negation` is the exception.
-What these rules cannot see (who is meant, what is a joke) a model has to say: in its answer, or in
-a verifying call.
+No word list decides here but that of `has_negation`: the rules hold in any language. What they
+cannot see (who is meant, what is a joke) a model says: in its answer, or in a verifying call.
 """
 
 import re
 from collections.abc import Iterable
 from datetime import date
 from itertools import chain, takewhile
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from pydantic_core import from_json
 
@@ -18,6 +17,7 @@ from factmem._text.spelling import (
     has_common_word,
     has_unspaced_script,
     is_english_or_german,
+    plain_letters,
     stems,
     text_of,
     word_count,
@@ -35,8 +35,7 @@ _PAUSE = re.compile(r"[\u0e00-\u0eff]\s[\u0e00-\u0eff]")
 _HEAD_END = re.compile(r"[.!?\u061f;,\u060c\n()。、]|\s[-\u2013\u2014]\s")
 """The same for the beginning of a clause: "Translate into German: I live in Rome" is one."""
 _HEAD_LETTERS = 3
-"""Shorter words before a quote are pronouns and articles in most languages: "I", "ich", "yo",
-"저는"."""
+"""Shorter words are pronouns and articles in most languages: "I", "ich", "yo", "저는"."""
 _TAIL_LETTERS = 4
 """In scripts without spaces, and in Korean, so many letters behind a quote say more than
 politeness: "京都に引っ越す" and "かもしれません"."""
@@ -51,6 +50,10 @@ _SHORT = 8
 _SHORT_UNSPACED = 2
 """The same for Chinese, Japanese and Korean."""
 _FULL_HOUR = re.compile(r"(\d{1,2})[:h]00(?!\d)")
+
+
+Near: TypeAlias = tuple[str, str, str | None]
+"""The text beside a quote, the message before, and whom it is true of if it only agrees."""
 
 
 class Sentence(NamedTuple):
@@ -90,11 +93,8 @@ class Sentence(NamedTuple):
     def denies(self, value: str, about: str, *, is_kept: bool) -> bool:
         """Whether the clause of a value is negated, in the quote or beside it, and the value is not.
 
-        Args:
-            value: The words of the value.
-            about: The description of its concept: "What the user does not eat" needs no second
-                "not".
-            is_kept: Whether the model says that its item has the negation: "dislikes: olives".
+        An item that is `about` "what the user does not eat" needs no second "not", nor one that has
+        it by the model's word (`is_kept`): "dislikes: olives".
         """
         if has_negation(value):
             return False
@@ -117,12 +117,9 @@ class Sentence(NamedTuple):
     def leaves_out(self, about: str, given: str) -> bool:
         """Whether a quote leaves out words of its clause, which may say who, whether or when.
 
-        Such are longer words before it, and in languages whose verb comes last any behind it.
-
-        Args:
-            about: The keyword, description and value, whose words may be left out.
-            given: The quote of the model, which may begin in another way: "I am allergic" for "My
-                dog is allergic".
+        Such are longer words before it, but those of keyword and value (`about`), and in languages
+        whose verb comes last any behind it. The `given` quote may begin in another way: "I am
+        allergic" for "My dog is allergic".
         """
         before = _HEAD_END.split(self.before)[-1]
         after = _CLAUSE_END.split(self.after)[0]
@@ -134,43 +131,55 @@ class Sentence(NamedTuple):
             re.findall(r"[^\W_]+", self.quote),
         )
         words = [*re.findall(r"[^\W_]+", before), *(replaced if given else ())]
-        words = [word for word in words if len(word) >= _HEAD_LETTERS]
-        return any(stems(word) and not has_common_word(word, about) for word in words)
+        long = [word for word in words if len(word) >= _HEAD_LETTERS and stems(word)]
+        return not all(has_common_word(word, about) for word in long)
 
 
-def states(
-    value: str, sentence: Sentence, said: date, *, beside: str, before: str, about: str
-) -> bool:
+def states(value: str, sentence: Sentence, said: date, near: Near, about: str) -> bool:
     """Return whether a value shares a word or a number with its evidence.
 
-    That is the sentence of the quote, the text `beside` it, the keyword and description in `about`,
-    and the message `before` if it asks and the sentence only answers.
+    That is the sentence of the quote, the text beside it, the keyword and description in `about`,
+    and the message before if it asks and the sentence only answers, or if the model says so.
     """
+    if not any(map(str.isalpha, value)):
+        return True  # the numbers are compared by `has_its_numbers`
+    if (is_agreed := _is_agreed(value, sentence, near)) is not None:
+        return is_agreed
+    known, spoken = numbers_in(sentence.text), spoken_times(sentence.text, said)
+    dates = [each.span(said.year) for each in dates_in(value)[0] if each.day is not None]
+    is_dated = any(each == time[:2] for each in dates for time in spoken)
+    is_counted = any(follows(each, known, said) for each in numbers_in(value))
+    if is_dated or is_counted or has_common_word(value, f"{near[0]}\n{about}"):
+        return True
+    is_small = all(len(word) < _CONTENT for word in value.split()) or has_negation(value)
+    is_alike = has_negation(value) == has_negation(sentence.text)  # "no", "has one", "not allowed"
+    return is_small and has_common_word(about, sentence.text) and is_alike
+
+
+def _is_agreed(value: str, sentence: Sentence, near: Near) -> bool | None:
+    """Whether a sentence that does not name a value agrees to it; None if it does neither.
+
+    "The rest is right" agrees to all that the message before states, but for what the text beside
+    names: "Not Leeds any more. The rest is right".
+    """
+    beside, before, who = near
+    if has_common_word(value, sentence.text):
+        return None
     answer = _CLAUSE_END.split(sentence.text.strip())[0]
     is_asked = bool(_QUESTION_MARKS & set(normalized("NFKC", before)))
     is_answer = is_asked and not sentence.is_question() and word_count(answer) <= _SHORT_ANSWER
-    is_denied = is_answer and has_negation(answer) and not has_negation(value)
-    if has_common_word(value, beside) or not any(map(str.isalpha, value)):
-        return True  # the numbers are compared by `has_its_numbers`
-    is_other = is_answer and _names_another(answer, value, before)
-    if is_other or (is_denied and has_common_word(value, before)):
+    is_said = is_answer or who is not None
+    words = [each for each in re.findall(r"[^\W_]+", plain_letters(value)) if not each.isdecimal()]
+    known = [each for each in words if has_common_word(f"{each} {each[:-1]}", before)]
+    others = re.findall(r"[^\W_]{2,}", plain_letters(who or "")) or ["(?!)"]
+    told = [re.sub("|".join(others), "", word) for word in known if has_unspaced_script(word)]
+    told += [e for e in known if len(e) >= _CONTENT and not has_common_word(e, " ".join(others))]
+    is_apart = (is_said or not is_asked) and any(has_common_word(each, beside) for each in told)
+    if is_apart or (is_answer and _names_another(answer, value, before)):
         return False
-    known = numbers_in(sentence.text)
-    if has_common_word(value, about) or any(
-        follows(each, known, said) for each in numbers_in(value)
-    ):
-        return True
-    dates = [each for each in dates_in(value)[0] if each.day is not None]
-    if any(
-        each.span(said.year) == time[:2]
-        for each in dates
-        for time in spoken_times(sentence.text, said)
-    ):
-        return True
-    is_small = all(len(word) < _CONTENT for word in value.split()) or has_negation(value)
-    if is_small and has_common_word(about, sentence.text):
-        return has_negation(value) == has_negation(sentence.text)  # "no", "has one", "not allowed"
-    return is_answer and not is_denied and has_common_word(value, before)
+    is_denied = who is None and has_negation(answer) and not has_negation(value)
+    is_known = any(len(each) >= _HEAD_LETTERS or has_unspaced_script(each) for each in known)
+    return not is_denied if is_known and is_said else None
 
 
 def _names_another(answer: str, value: str, before: str) -> bool:
@@ -221,11 +230,6 @@ def is_telling(quote: str, text: FoldedText, value: str) -> bool:
 
 
 def ends(sentence: str, about: Iterable[str]) -> bool:
-    """Whether a sentence can prove a retraction: it has a negation, or names what it retracts.
-
-    Args:
-        sentence: The quoted words and those around them.
-        about: The keyword and description of the concept, and the old value.
-    """
+    """Whether a sentence can prove a retraction: it has a negation, or names what it retracts."""
     said = stems(sentence)
     return has_negation(sentence) or any(said & stems(each.replace("-", " ")) for each in about)

@@ -13,8 +13,11 @@ STATED = "stated"
 """The word by which a model says that its item is stated as true."""
 NEGATIVE = "negative"
 """The same with a "not" that the item keeps: "dislikes: olives" for "I don't like olives"."""
+CONFIRMED = "confirmed"
+"""The word by which it says that the writer agrees to what the assistant said before."""
 CREDENTIAL = "credential"
 """The word by which it says that the value is a password, or another proof."""
+SAID = (STATED, CONFIRMED, NEGATIVE)
 WORKED_ON = "to work on"
 UNSTATED = ("asked", "denied", "supposed", "quoted", WORKED_ON, "of another")
 """The words by which a model says that it is not; for the last the prompt has `who`."""

@@ -9,7 +9,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from typing_extensions import TypeForm
 
 from factmem.detection._current_values import OfferedConcept
-from factmem.detection._items import CREDENTIAL, NEGATIVE, STATED, UNSTATED, is_usable, listed
+from factmem.detection._items import CREDENTIAL, SAID, UNSTATED, is_usable, listed
 from factmem.detection.report import DetectionRequest
 from factmem.llm.base import Message
 from factmem.models.facts import FactType
@@ -94,8 +94,8 @@ def answer_schema(
     Each declared concept with a value type has an item schema of its own, up to forty of them. For
     the others the prompt gives the type.
     """
-    said_as: Schema = {"type": "string", "enum": [STATED, NEGATIVE, *UNSTATED[:-1], CREDENTIAL]}
-    before: Schema = {"who": {"type": "string"}, "said_as": said_as}
+    said: list[JsonValue] = [*SAID, *UNSTATED[:-1], CREDENTIAL]
+    before: Schema = {"who": {"type": "string"}, "said_as": {"type": "string", "enum": said}}
     before["action"] = {"type": "string", "enum": ["assert", "replace", "retract"]}
     if len(subjects) > 1:
         before["subject"] = {"type": "string", "enum": [*subjects]}
@@ -221,7 +221,8 @@ _CHECKLIST = """\
 Which facts does it state? A role, a game or a story states none until it ends. Decide for each, before you write its value: "who" is whom it is true \
 of: "writer", or in English and as the message calls them: "son (mein Sohn)". What is true of another \
 goes under a keyword about them, with their name in the value: "family", "mein Sohn spielt Schach". \
-"said_as" is "stated" if the writer says so, as true; "negative" if with a "not" that the keyword or \
+"said_as" is "stated" if the writer says so, as true; "confirmed" if the writer agrees to what you \
+said just before ("The rest is right"); "negative" if with a "not" that the keyword or \
 value keeps ("dislikes", "olives"); else "asked", "denied" (not so, or no longer), "supposed" (an \
 "if", a wish, a plan, a joke), "quoted" (others, or only you, said it), "to work on" (text to \
 translate, a story, a role) or "credential" (it opens or proves something: \

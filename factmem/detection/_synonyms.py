@@ -81,12 +81,8 @@ class Synonym:
 class KeywordSynonyms:
     """Finds the known concept that a made-up one means. Any number of tasks may share an instance.
 
-    Vectors are kept in memory, so that a known concept is embedded once.
-
-    Args:
-        embedder: Makes the vectors, of keywords with their descriptions.
-        events: Receives an event for each request to the embedder.
-        least: The least similarity of a synonym; see `SIMILARITY`.
+    Vectors of keywords with their descriptions are kept in memory, so that a known concept is
+    embedded once. `least` is the least similarity of a synonym; see `SIMILARITY`.
     """
 
     def __init__(

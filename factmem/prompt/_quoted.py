@@ -39,7 +39,7 @@ _LETTER = re.compile(
 else it is its writer's own."""
 _INTRODUCED = re.compile(
     r"(?:^|(?<=[\n.!?。:：]))(?P<head>[^\n.!?。:：]{2,200})[:：]"  # noqa: RUF001
-    r"(?:[ \t]*\n(?!\s*[>\"«「])(?P<rest>.+)|(?P<line>[^\n]+))",
+    rf"(?:[ \t]*\n(?!\s*[>\"«「])(?P<rest>.+)|(?!\s*(?:{_MARKED.pattern}))(?P<line>[^\n]+))",
     re.DOTALL,
 )
 """The text behind a colon: the line, or all that follows if the line ends there and no marks show

@@ -386,3 +386,52 @@ def test_a_short_answer_confirms_only_what_it_means(
     item = {"message": 1, "quote": answer, "keyword": keyword, "value": value}
 
     assert bool(judge([f">{asked}", answer], item).saved) == is_stored
+
+
+LISTED = ">I noted: you live in Leeds, you are vegetarian, and your brother Tom is a cook."
+
+
+@table(
+    ("said", "quote", "keyword", "value", "said_as", "expected"),
+    [
+        ("Right.", "Right", "diet", "vegetarian", "confirmed", "stored"),
+        ("Right.", "Right", "diet", "vegetarian", "stated", "flagged: value"),
+        ("Not Leeds. The rest is right.", "The rest is right", "diet", "vegetarian", "confirmed", "stored"),
+        ("Not Leeds. The rest is right.", "The rest is right", "home", "Leeds", "confirmed", "flagged: value"),
+        ("Not Leeds. The rest is right.", "The rest is right", "home", "Leeds", "stated", "flagged: value"),
+        ("The rest is right.", "The rest is right", "pet", "parrot", "confirmed", "flagged: value"),
+        ("The rest is right.", "The rest is right", "diet", "vegetarian", "denied", "flagged: value, model"),
+    ],
+)  # fmt: skip
+def test_agreement_is_evidence_for_what_was_said_before(
+    said: str, quote: str, keyword: str, value: str, said_as: str, expected: str
+) -> None:
+    """If the model says that the writer agrees; but not for what another clause is about."""
+    given = {"message": 1, "quote": quote, "keyword": keyword, "value": value}
+
+    report = judge([LISTED, said], given | {"who": "writer", "said_as": said_as})
+
+    assert outcome(report) == expected
+
+
+def test_whom_an_item_is_true_of_may_be_named_apart() -> None:
+    """The brother is no news: what was said of him before is confirmed with the rest."""
+    given = {"message": 1, "quote": "The rest is right", "keyword": "family"}
+    given |= {"value": "brother Tom: cook", "who": "brother (Tom)", "said_as": "confirmed"}
+
+    assert outcome(judge([LISTED, "Not Leeds, that is Tom. The rest is right."], given)) == "stored"
+
+
+def test_a_name_in_the_script_of_hindi_is_one() -> None:
+    given = {"quote": "मीरा को एलर्जी है", "keyword": "allergy", "said_as": "stated"}  # fmt: skip
+    given |= {"value": "मीरा को एलर्जी", "who": "daughter (मीरा)"}  # fmt: skip
+
+    assert outcome(judge(given["quote"], given)) == "stored"
+
+
+def test_the_writer_goes_on_behind_a_quotation() -> None:
+    """What stands behind the marks is not introduced by the colon."""
+    given = {"quote": "I look for a gift", "keyword": "plan", "value": "a gift for Lola"}
+    said = 'Lola wrote me a letter: "I hate the cold". I look for a gift for her.'
+
+    assert outcome(judge(said, given)) == "stored"

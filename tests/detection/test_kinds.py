@@ -51,6 +51,15 @@ def test_the_checklist_sees_the_rest(part: str, count: int) -> None:
     assert min(each["right"] for each in found.values()) >= 0.96 * found["all"]["right"]
 
 
+def test_agreement_is_evidence_but_for_what_is_named_apart() -> None:
+    """Lists to which a user agrees, in many languages; written before the rule for them."""
+    found = counted("-4")
+
+    assert (found["all"]["wrong"], found["all"]["right"]) == (40, 40)
+    assert (found["checklist"]["wrong"], found["checklist"]["right"]) == (0, 38)
+    assert found["all stated"]["wrong"] <= 4  # 16, before what is named apart was left out
+
+
 def test_a_verifying_call_refuses_wrong_items_only(stored: dict[str, Counter[str]]) -> None:
     """By the answers of a reader, to calls in random order."""
     assert stored["verify"]["wrong"] <= 0.02 * 150

@@ -175,8 +175,13 @@ class FactmemSessionService(BaseSessionService):
             raise AlreadyExistsError(f"Session with id {chat.id} already exists.")
         await self._share(app_name, user_id, given)
         state = own | await self._shared(app_name, user_id)
-        given = {"state": _json(state), "last_update_time": stored[0].said_at.timestamp()}
-        return Session(id=chat.id, app_name=app_name, user_id=user_id, **given)
+        return Session(
+            id=chat.id,
+            app_name=app_name,
+            user_id=user_id,
+            state=_json(state),
+            last_update_time=stored[0].said_at.timestamp(),
+        )
 
     async def get_session(
         self,

@@ -15,7 +15,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from agent.memory_provider import MemoryProvider
+from agent.memory_provider import MemoryProvider  # pyright: ignore[reportMissingTypeStubs]
 from typing_extensions import Unpack
 
 from factmem.memory.agent_memory import AgentMemory

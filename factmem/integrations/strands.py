@@ -97,7 +97,7 @@ class FactmemMemoryStore(MemoryStore):
         self.writable = writable
         self._is_stored = False
         is_learning = writable and self.runs.is_learning
-        self.extraction: bool | extraction.ExtractionConfig = False
+        self.extraction: bool | extraction.ExtractionConfig | None = False
         if is_learning:  # else the manager does not call `add_messages`
             self.extraction = extraction.ExtractionConfig(trigger=[_EachInvocation(self.attached)])
 

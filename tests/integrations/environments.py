@@ -7,9 +7,11 @@ errors off: a framework's own warnings are not factmem's. In an environment of t
 missing framework fails its tests.
 """
 
+import json
 import shutil
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -158,10 +160,23 @@ def _is_passed(framework: Framework, label: str, python: Path) -> bool:
             f"--cache-dir={python.parents[1] / 'mypy'}"  # each has other versions of its packages
         )
         commands.append([str(python), "-m", "mypy", "--strict", cache, module])
-        # --pythonpath, because pyright otherwise uses the packages of the first python on the path
-        commands.append([str(python), "-m", "pyright", "--pythonpath", str(python), module])
+        commands.append(
+            [str(python), "-m", "pyright", "-p", str(_checked_by_pyright(module, python))]
+        )
     codes = [_run(command, is_checked=False) for command in commands]  # run all, even if one fails
     return not any(codes)
+
+
+def _checked_by_pyright(module: str, python: Path) -> Path:
+    """Return a configuration for one module: an `exclude` of the project's own would hide it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["pyright"]
+    # Without `venv`, pyright uses the packages of the first python on the path.
+    own = {"include": [f"../../{module}"], "exclude": []}
+    environment = python.parents[1]
+    where = {"venvPath": str(environment.parent), "venv": environment.name}
+    file = environment / "pyright.json"
+    file.write_text(json.dumps({**project, **own, **where}), "utf-8")
+    return file
 
 
 def _versions(python: Path, framework: Framework) -> str:

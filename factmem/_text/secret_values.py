@@ -60,25 +60,54 @@ _STATED = re.compile(
 )
 _NAMED = re.compile(rf"(?:(?<![^\W_])(?:{_NAMES})|{_UNSPACED})([^\n]{{0,100}})", re.IGNORECASE)
 """The name of a secret, and what follows it: a word there is one only if it looks like a code."""
-_THINGS = (
-    r"(?:(?:\w+-?)?door|gate|safe|vault|al(?:l)?arm\w*|(?:pad|door|bike)? ?lock(?:er|box)?|key ?pad|garage"
-    r"|shed|cabinet|\w*card|luggage|suitcase|building|parking)"
+_CODE = re.compile(
+    r"(?<![^\W_])(?:codes?|c[oó]digos?|codic[ei]|claves?|[ck]ombina(?:tion|ci[oó]n|ção|zione)|kod(?:u|e|ed|en)?|код\w{0,2}"
+    r"|cvv|cvc|mã|รหัส)(?![^\W_])|번호|[门門]禁码|コード|番号|รหัส|(?<=[门門柜箱])码",
+    re.IGNORECASE,
 )
-"""What a code opens. Models write keywords and descriptions in English."""
+_ENTERED = re.compile(
+    r"(?<![^\W_])(?:unlock\w*|opens?|enter|press|punch|tap|disarm|(?:log|sign|get)s? in(?:to)?|öffne\w*|aufgeht|entsperr\w*|tipps?t?e?|gib|drück\w*|abgeschlossen"
+    r"|abr[eoi]\w*|marc[oa]r?|tecle\w+|puls[oa]r?|pong?o|desblo\w+|ouvr\w+|tap(?:e[rsz]?|ez)|compose[rsz]*|apr(?:e|o|ire)|digit(?:a|i|o|ar|are|e)|s?blocc\w+|toets\w*|typ"
+    r"|отк\u0440\w+|наб[ие]\u0440\w+|введи\w*|захожу|otwier\w+|wpis\w+|odblok\w+|aç\u0131l\w+|aç(?:\u0131yor|mak)\w*|gir(?:iyor|mek)\w*|tuşl\w+|yaz[\u0131i]\w+"
+    r"|bấm|nhập|mở|gõ|auke\w+|avat?a\w*|näppäil\w+|paina\w*|knappa\w*|öppna\w*|slår|[يتأ]فتح|أ?[كد]تب|أ?دخل)(?![^\W_])"
+    r"|누르|눌러|입력|열[리려]|풀[어려리]|치[면고]|들어[가갈와]|押|入力|開|入[るれ]|[按输開开]|กด|เปิด|ใส่|खुल|खोल|डाल|दबा",
+    re.IGNORECASE,
+)
+"""What one does with a code, in a sentence or in the description of a keyword."""
+_THINGS = (
+    r"(?:(?:\w+-?)?door|gate|safe|vault|al(?:l)?arm\w*|(?:pad|door|bike)? ?lock(?:er|box)?|key ?pad|garage|shed|cabinet|\w*card|luggage|suitcase|koffer|(?:garten|hof)?tor|tresor"
+    r"|[^\W_]{0,20}(?:türe?|schloss|fach|karte|deur|slot|automat)|eingang|zugang|puerta|portal|caja fuerte|candado|taquilla|cajero|tarjeta|maleta|porte|portail|coffre"
+    r"|cadenas|valise|carte|immeuble|parking|porta|portone|cancello|cassaforte|bancomat|lucchetto|valigia|carta|portão|cofre|cartão|cadeado|mala|poort|kluis|larm|ovi"
+    r"|luk(?:ko|on)|domofon\w?|bankoma\w+|bram[ay]|drzwi|sejf\w?|karta|kłódk\w|kap\u0131\w*|kasa|kart|kili[dt]\w*|cửa|két|thẻ|khóa|домофон\w?|сейф\w?|зам(?:ок|к\w)"
+    r"|чемодан\w?|двер\w{1,2}|подъезд\w?|карт\w|باب|بطاقة|قفل|ताल[ाे]|तिजोरी|दरवाज़\w+)"
+)
+_UNSPACED_THINGS = r"현관|도어락|금고|사물함|카드|자물쇠|玄関|ドア|金庫|ロッカー|カード|スーツケース|鍵|[门門锁卡]|保险箱|储物柜|行李箱|ประตู|ตู้เซฟ|ล็อกเกอร์|บัตร|กุญแจ"
+_LOCKED = re.compile(rf"(?<![^\W_]){_THINGS}(?![^\W_])|{_UNSPACED_THINGS}", re.IGNORECASE)
+"""What a code opens. Beside it a number of which nothing is counted is one; a postal code is not."""
 _DEVICE = re.compile(
     r".*(?:phone|mobile|[ti]pad|tablet|laptop|computer|rechner|handy|t[eé]l[eé]f|móvil|폰|スマホ|手机|มือถือ)",
     re.IGNORECASE,
 )
 """Names of models look like passwords: the code of a device has digits alone, or many changes."""
 _ENTRY = re.compile(
-    rf"(?:.* )?(?:{_THINGS}|wi ?fi|w?lan|router|modem|network|hotspot|sim|voice ?mail|bank|\w*banking|atm"
-    r"|log ?in|sign ?in|account|(?:e ?)?mail(?:box)?|\w*unlock|access|entry|entrance|intercom"
-    r"|verification|authenticat(?:ion|or)|2fa|otp|tan|recovery|wallet|activation)",
+    rf"(?:.* )?(?:{_THINGS}|wi ?fi|w?lan|router|modem|network|hotspot|sim|voice ?mail|bank|pankki|\w*banking|atm|log ?in|sign ?in|account|(?:e ?)?mail(?:box)?|posta|correo|почта"
+    r"|\w*unlock|access|entry|entrance|intercom|verification|authenticat(?:ion|or)|2fa|otp|tan|recovery|wallet|activation)"
+    rf"|.*(?:{_UNSPACED_THINGS}|인증|와이파이|ログイン|メール)",
     re.IGNORECASE,
 )
 """Keywords of what is entered with a code: a bare code under one is no size, price or date."""
-_CODE_OF = re.compile(rf"\b(?:codes?|combinations?|numbers?)\b.*\b{_THINGS}\b", re.IGNORECASE)
-"""A description of a code: "The code of the parents' front door"."""
+_EXPLAINED = re.compile(
+    r".*(?<!acces)s|.*\b(?:number|size|price|cost|salary|income|rent|age|year|built|date|time|hour|opening|score|room|flight|train|bus|address|(?:post|zip) ?(?:al )?code"
+    r"|postcode|zip|extension|version|model|plate|id|order|weight|height|distance|user ?name|handle|code ?name|speed|budget|balance|amount|count|rating|level)\b.*",
+    re.IGNORECASE,
+)
+"""Keywords that say what a number counts or names, plurals among them."""
+_BEFORE = re.compile(
+    r"(\S{4,40})[\"',]* (?:is|'s|that's|ist|das ist|es|est|c'est|è) (?:[^\W_]{2,9} ){0,2}"
+    rf"(?:{_NAMES})\s*(?:$|[.,;!]|(?:for|für|para|pour|per|von|de|di)\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A code that stands before its name: "tulip77, that's the password"."""
 _PHRASE = re.compile(
     r"(?:seed|recovery|pass|secret) ?phrase (?:is|was|:)\s*((?:[a-z]{3,9}(?: |$|(?=[.,]))){4,24})",
     re.IGNORECASE,
@@ -131,21 +160,31 @@ def _opens_thing(keyword: str, value: str, said: str) -> bool:
     words = re.findall(r"[^\s/,]+", bare)
     if _QUESTION.search(f"{head}\n{said}") or any(map(_PASSWORD.search, words)):
         return True
-    if not words:
+    if _EXPLAINED.fullmatch(head) or not words:
         return False
     if any(_dialled(value)):
         return True
-    is_device = _DEVICE.fullmatch(head) is not None
-    is_entry = is_device or _ENTRY.fullmatch(head) or _CODE_OF.search(said)
+    is_entered, is_device = _ENTERED.search(said) is not None, _DEVICE.fullmatch(head) is not None
+    is_entry = is_device or _ENTRY.fullmatch(head) is not None
     if re.fullmatch(r"\d[\d -]*", bare):
         digits = _NO_DIGIT.sub("", bare)
-        is_size = len(digits) in ({4, 6} if is_device else range(4, 9))
-        is_code = is_entry and is_size and _opens(bare)
-        return bool(is_code) or len(digits) >= 20 or digits in _dialled(said)
+        sizes = {4, 6} if is_device else range(3 if is_entered else 4, 9)
+        is_near = is_entered or _LOCKED.search(said) is not None
+        is_counted = re.search(rf"\b{bare} [^\W\d_A-Z]{{4,}}", said) is not None
+        is_code = (
+            len(digits) in sizes and _opens(bare) and (is_entry or (is_near and not is_counted))
+        )
+        return is_code or len(digits) >= 20 or digits in _dialled(said)
     changes = max(map(_changes, words))
     is_code = changes >= (4 if is_device else 1) and all(map(_opens, words))
     is_random = changes >= 6 and len(bare) >= 16
-    return is_random or bool(is_code and is_entry)
+    return is_random or (is_code and (is_entry or is_entered or _is_locked(said)))
+
+
+def _is_locked(sentence: str) -> bool:
+    """Whether a sentence speaks of a thing that is locked, and of a code or what is done with it."""
+    is_code = _CODE.search(sentence) or _ENTERED.search(sentence)
+    return is_code is not None and _LOCKED.search(sentence) is not None
 
 
 def _dialled(text: str) -> Iterator[str]:
@@ -203,6 +242,11 @@ def _stated(text: str) -> list[str]:
         ]
         rest = re.split(r"[.;!?](?:\s|$)|。", each.group(1))[0].split()
         found += [word.strip(_AROUND) for word in rest if _STRONG_MARK.search(word)]
+    for sentence in re.split(r"[.;!?](?:\s|$)|[。\n]", text):
+        if _is_locked(sentence):
+            found += filter(_opens, _words(sentence))
+    before = (each.group(1).strip(_AROUND) for each in _BEFORE.finditer(text))
+    found += filter(_is_strong_code, before)
     for each in _PHRASE.finditer(text):
         found += each.group(1).split()
     for each in _KEYS.finditer(text):

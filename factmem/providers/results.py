@@ -452,6 +452,8 @@ class SearchQuestion:
     """Returns the vocabulary of a place with some terms."""
     scan: Callable[[Mapping[Identity, Letters]], ItemScan]
     """Scores items of places with some vocabularies."""
+    can_scan: Callable[[], bool]
+    """Whether `scan` has what it needs, which the first call may import."""
     form: str
     """What the terms depend on beside the texts. Another form makes an index again."""
     describe: Callable[[AnyFact, str | None], SearchDocument]

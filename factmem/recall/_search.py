@@ -348,8 +348,6 @@ class FactSearch:
         After some questions, each one adds a part of the places to the index in memory.
         """
         places = [*index.places.values()]
-        if numpy_or_none() is None:  # which scores candidates
-            return None
         if not await self._store.is_searched(places, meaning=self._embedding is not None):
             return None
         vectors = await self._try_embedding(

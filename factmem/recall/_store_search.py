@@ -290,6 +290,7 @@ def question_of(
         spans=[each[:2] for each in asked_spans(query.text, now) if each.is_sure],
         letters=Vocabulary,
         scan=partial(StoredScan, places, query.text, has_letters=has_letters),
+        can_scan=lambda: numpy_or_none() is not None,
         limit=max(_CANDIDATES if vector is None else _BY_MEANING, _PER_MATCH * query.limit),
         form=f"{_FORM} {default_stem().__name__}",
         describe=_described,

@@ -34,7 +34,6 @@ from factmem.recall._bm25 import Everywhere
 from factmem.recall._documents import SAID, passage_facts
 from factmem.recall._fact_index import FactIndex
 from factmem.recall._place_cache import IndexCache
-from factmem.recall._place_vectors import numpy_or_none
 from factmem.recall._store_search import everywhere_of, question_of
 from factmem.recall.match import Match, RecallQuery, TurnMatch
 
@@ -198,7 +197,7 @@ class TurnSearch:
         left_out = {*map(str.strip, known), *(query.text.strip() for query in queries)}
         index = self._cache.of_turns(places, TurnIndex)
         since = index.versions
-        if not any(since.values()) and numpy_or_none() is not None:  # not read by this process
+        if not any(since.values()):  # not read by this process
             found = await self._in_store(places, asked, left_out)
             if found is not None:
                 return found

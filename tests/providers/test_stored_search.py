@@ -26,6 +26,7 @@ from factmem.models.places import Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.recall import _store_search
 from factmem.recall._bm25 import Document, TermIndex
 from factmem.testing.clock import START, SettableClock
 from tests.doors import watched
@@ -160,6 +161,19 @@ async def test_a_search_analyses_no_stored_text(
         monkeypatch.setattr(TermIndex, "document", counted)
         assert len(await memory.recall(f"pianos on {START:%-d %B %Y}", limit=20)) == 20
     assert not analysed
+
+
+async def test_without_numpy_a_large_place_is_read(
+    opened: Opened, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scores of candidates need it."""
+    monkeypatch.setattr(_store_search, "numpy_or_none", lambda: None)
+    async with opened() as store:
+        await store.save_many([MultipleFacts(SAID, [f"a piano {n}"]) for n in range(50)], ANN, APP)
+        memory = memory_of(store, clock)
+        await memory.conversation("c", learn=False).append({"role": "user", "content": "A violin"})
+        assert len(await memory.recall("pianos", limit=5)) == 5
+        assert len((await memory.recall("violins", limit=5)).turns) == 1
 
 
 async def test_a_place_that_is_asked_often_is_read(opened: Opened, clock: SettableClock) -> None:

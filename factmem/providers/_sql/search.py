@@ -246,6 +246,8 @@ class StoredSearch:
         answer: "Callable[[Session, PlaceReader, Mapping[Identity, State]], R]",
     ) -> "R | None":
         """Return the answer of a session in which all indexes are complete; None without one."""
+        if not question.can_scan():
+            return None
 
         def read(session: Session, reader: PlaceReader) -> "tuple[R | None, list[Plan]]":
             while True:

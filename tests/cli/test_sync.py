@@ -164,6 +164,7 @@ def test_conversations_go_along_if_they_are_wanted(folder: Path) -> None:
 def test_a_watch_syncs_until_it_is_interrupted(folder: Path) -> None:
     """It prints what came, and nothing while nothing changes."""
     joined()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a job of the background
     command = [sys.executable, "-m", "factmem", "--store", "one", "sync", "shared", "--watch", "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watch:
         assert watch.stdout is not None

@@ -141,7 +141,9 @@ def calls(*wanted: tuple[str, object]) -> ChatResponse:
 
 def theme_item(value: str, quote: str, message: int = 0, **fields: Any) -> dict[str, Any]:
     """Return an item of a model's answer about the theme that the user prefers."""
-    return item(**{"value": value, "quote": quote, "message": message, "scope": "product", **fields})
+    return item(
+        **{"value": value, "quote": quote, "message": message, "scope": "product", **fields}
+    )
 
 
 def found_facts(*items: object) -> dict[str, object]:

@@ -116,11 +116,8 @@ class _StoredLists(PostingLists):
         rows = np.minimum(np.searchsorted(known, self._codes), len(known) - 1)
         hit = known[rows] == self._codes
         shape, cells = (len(known), len(items)), (rows[hit], self._slot_of[hit])
-        self._counts, self.is_held, of_said = (
-            np.zeros(shape),
-            np.zeros(shape, np.bool_),
-            np.zeros(shape),
-        )
+        self._counts, of_said = np.zeros(shape), np.zeros(shape)
+        self.is_held = np.zeros(shape, np.bool_)
         self._counts[cells] = (codes[hit] >> 24) / _STEP
         self.is_held[cells] = self._is_own[hit]
         of_said[cells] = count_of[hit]

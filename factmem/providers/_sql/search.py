@@ -87,14 +87,15 @@ _BY_ITEM = "i.item IN ({keys})"
 
 _LATEST = "i.topic = %s ORDER BY i.item DESC LIMIT %s"
 
-_READ_FOUND = """
-SELECT i.item, coalesce(i.said_at, 0), i.length, i.counts, i.chat, i.message
-FROM factmem.items i WHERE i.search = %s AND i.item IN ({keys})
+_READ_ITEM = "SELECT i.item, coalesce(i.said_at, 0), i.length, i.counts, i.chat, i.message"
+"""The columns of a `FoundItem`, but for its place."""
+
+_READ_FOUND = f"""
+{_READ_ITEM} FROM factmem.items i WHERE i.search = %s AND i.item IN ({{keys}})
 """
 
-_READ_BESIDE = """
-SELECT i.item, coalesce(i.said_at, 0), i.length, i.counts, i.chat, i.message
-FROM (VALUES {rows}) c CROSS JOIN factmem.items i
+_READ_BESIDE = f"""
+{_READ_ITEM} FROM (VALUES {{rows}}) c CROSS JOIN factmem.items i
 WHERE i.search = %s AND i.topic IS NOT NULL
     AND i.chat = c.column1 AND i.message BETWEEN c.column2 - 2 AND c.column2 + 2
 """

@@ -9,12 +9,24 @@ from typing_extensions import TypeForm, TypeVar
 
 from factmem._concurrency.threads import Workers
 from factmem.detection._candidates import Rules
-from factmem.detection._current_values import CurrentValues, offered_concepts
-from factmem.detection._earlier import EarlierStatements
-from factmem.detection._question import DetectedFacts, continuation, detection_question, whole_items
-from factmem.detection._reconciliation import ReadItems, fact_of, new_items, read_items, reconcile
+from factmem.detection._question import (
+    DetectedFacts,
+    continuation,
+    detection_question,
+    offered_concepts,
+    verified,
+    whole_items,
+)
+from factmem.detection._reconciliation import (
+    CurrentValues,
+    EarlierStatements,
+    ReadItems,
+    fact_of,
+    new_items,
+    read_items,
+    reconcile,
+)
 from factmem.detection._synonyms import KeywordSynonyms, Synonym, join_keywords
-from factmem.detection._verification import verified
 from factmem.detection.report import DetectionReport, DetectionRequest, Retraction
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.ledger.resolution import PlacedFact

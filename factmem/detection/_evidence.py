@@ -2,21 +2,32 @@
 
 No word list decides here but that of `has_negation`: the rules hold in any language. What they
 cannot see (who is meant, what is a joke) a model says: in its answer, or in a verifying call.
+
+A value is proposed if it only stands in a passage that may have the words of others: a quotation,
+code, a table, a mail, or text that is introduced as one: "Translate into German: ...".
+
+Models copy quotes inexactly: they write "I am" for "I'm", "she" for "I", drop a word or an accent,
+and put "User said:" before. A near quote is found by letters alone: most letters of its words follow
+in the same order in one place of the message. Short words weigh little, in any language, and numbers
+must be equal. What is returned, and stored, are the message's own words.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
+from html import unescape
 from itertools import chain, takewhile
 from typing import NamedTuple, TypeAlias
 
 from pydantic_core import from_json
 
 from factmem._text.numbers import NUMBER, follows, in_units, numbers_in, readings
+from factmem._text.own_prose import speaks_of_text
 from factmem._text.spelling import (
     has_common_word,
     has_unspaced_script,
     is_english_or_german,
+    letters_of,
     plain_letters,
     stems,
     text_of,
@@ -233,3 +244,218 @@ def ends(sentence: str, about: Iterable[str]) -> bool:
     """Whether a sentence can prove a retraction: it has a negation, or names what it retracts."""
     said = stems(sentence)
     return has_negation(sentence) or any(said & stems(each.replace("-", " ")) for each in about)
+
+
+_MARKED = re.compile(
+    r"\"[^\"\n]{1,2000}\"|[«»][^«»\n]{1,2000}[«»]|「[^」\n]{1,2000}」|『[^』\n]{1,2000}』"
+    r"|[\u2039\u203a][^\u2039\u203a\n]{1,2000}[\u2039\u203a]"
+    r"|(?<![\w'])'(?:[^'\n]|(?<=\w)'(?=\w)){1,500}'(?![\w'])"
+)
+"""Passages in quotation marks, or code in a line, whose marks are apostrophes in plain text."""
+_HEADER = r"^[^\W\d_][^\n:]{0,15}:[^\S\n]*+\S[^\n]*+\n"
+_PASTED = re.compile(
+    r"^[ \t]*(?:>|\|)[^\n]*$|^[^\n|]+\|[^\n|]+\|[^\n]*$|^\S[^\t\n]*\t[^\n]*$"
+    r"|(?P<code>'{3}|~{3}).{1,5000}?(?:(?P=code)|\Z)"
+    r"|<(?P<tag>\w{1,20})(?: [^<>\n]*)?>.{1,5000}?</(?P=tag)>"
+    r"|^[ \t]*-{3,}[^-\n]+-{3,}[ \t]*\n.*"
+    rf"|(?:{_HEADER}){{2}}(?:(?:{_HEADER})*[ \t]*\n|{_HEADER})(?P<mail>.*)",
+    re.DOTALL | re.MULTILINE,
+)
+"""Lines of a reply, rows of a table, blocks of code, tags, a forwarded mail, and the text behind
+two header lines and an empty one, or three header lines."""
+_CSV = re.compile(r"^(?:(?:[^,;\n]+[,;](?=\S)(?<!\d.(?=\d)))+[^,;\n]+(?:\n|\Z)){2,}", re.MULTILINE)
+"""Two lines or more whose commas have no blank behind them."""
+_LETTER = re.compile(
+    r"^[^\n,.!?]{2,40},[ \t]*\n.{10,2000}?^[^\n.!?:]{2,30}\n[^\n.,!?:]{1,30}$",
+    re.DOTALL | re.MULTILINE,
+)
+"""A letter: a greeting with a comma, text, and two short lines at its end. If a message is nothing
+else it is its writer's own."""
+_INTRODUCED = re.compile(
+    r"(?:^|(?<=[\n.!?。:：]))(?P<head>[^\n.!?。:：]{2,200})[:：]"  # noqa: RUF001
+    rf"(?:[ \t]*\n(?!\s*[>\"«「])(?P<rest>.+)|(?!\s*(?:{_MARKED.pattern}))(?P<line>[^\n]+))",
+    re.DOTALL,
+)
+"""The text behind a colon: the line, or all that follows if the line ends there and no marks show
+where the text ends."""
+_TITLE_WORDS = 3
+"""Quotation marks around so few words can enclose a name or a title."""
+_TITLE_LETTERS = 12
+"""The same in characters, for scripts without spaces."""
+
+
+class Quotation(NamedTuple):
+    """A passage of a message that may have the words of others."""
+
+    start: int
+    end: int
+    title: str | None
+    """Its folded words; None if it is pasted."""
+    is_long: bool = False
+    """Whether it has more words than most names and titles."""
+
+    @classmethod
+    def passages(cls, plain: str) -> "Sequence[Quotation]":
+        found = [
+            cls(*each.span("mail" if each["mail"] else 0), None) for each in _PASTED.finditer(plain)
+        ]
+        found += [cls(*each.span(), None) for each in _CSV.finditer(plain)]
+        found += [
+            cls(*each.span(), None)
+            for each in _LETTER.finditer(plain)
+            if each.group().strip() != plain.strip()
+        ]
+        found += [
+            cls(*each.span("rest" if each["rest"] else "line"), None)
+            for each in _INTRODUCED.finditer(plain)
+            if speaks_of_text(each["head"])
+        ]
+        for each in _MARKED.finditer(plain):
+            words = each.group()[1:-1].strip()
+            is_long = len(words.split()) > _TITLE_WORDS or (
+                not words.isascii() and len(words) > _TITLE_LETTERS
+            )
+            found.append(cls(*each.span(), FoldedText(words).bare, is_long))
+        return found
+
+    def has(self, value: str, plain: str, span: tuple[int, int]) -> bool:
+        """Whether the value of a quote comes from this passage, and is not its name or title.
+
+        A passage whose words are all in the value is one; a long one only if the quote has more.
+        """
+        first, last = max(self.start, span[0]), min(self.end, span[1])
+        if first >= last:
+            return False
+        is_title = self.title is not None and self.title in FoldedText(value).bare
+        if (first, last) == span:
+            return self.is_long or not is_title
+        rest = f"{plain[span[0] : first]} {plain[last : span[1]]}"
+        is_inside = has_common_word(value, plain[first:last]) and not has_common_word(value, rest)
+        return is_inside and not is_title
+
+
+_LEAST = 0.6
+"""The least share of a quote's letters that are in the message."""
+_MOST_BETWEEN = 0.5
+"""The most letters between the matching words, as a share of those that match."""
+_FEWEST = 6
+"""Fewer matching letters are in too many messages to prove anything; half of it if they are letters
+of a script that writes a word with one or two of them."""
+_STEM = 4
+"""Words with so many equal first letters are forms of one word."""
+_MOST_SKIPPED = 4
+"""The most words of the message that are skipped between two matching ones."""
+_MOST_WORDS = 5_000
+_MOST_QUOTED = 80
+_PIECE = re.compile(r"[^\W_]+")
+_SPOKEN = re.compile(r"^[^:\n\"]{1,40}[:,]\s*(?=\S)")
+"""What a model puts before a quote: "User said:"."""
+
+_INSIDE = re.compile(r"[\"“„«「『]([^\"”“»」』]+)[\"”“»」』]")
+
+
+class _Word(NamedTuple):
+    letters: str
+    start: int
+    end: int
+
+    @property
+    def weight(self) -> int:
+        return len(self.letters) * (1 if self.letters.isascii() else 2)
+
+
+def near_span(text: FoldedText, quote: str) -> tuple[int, int] | None:
+    """Return the span that an inexact quote means, with the same numbers and negation, or None."""
+    said = _words(text.plain)[:_MOST_WORDS]
+    for form in _forms(quote):
+        asked = _words(FoldedText(form).plain)
+        if asked and len(asked) <= _MOST_QUOTED and (span := _found(text, said, asked, form)):
+            return span
+    return None
+
+
+def _forms(quote: str) -> Iterator[str]:
+    plain = unescape(quote).strip()
+    if (head := _SPOKEN.match(plain)) is not None:
+        yield plain[head.end() :]
+    if (inside := _INSIDE.search(plain)) is not None:
+        yield inside.group(1)
+    yield plain
+
+
+def _found(
+    text: FoldedText, said: Sequence[_Word], asked: Sequence[_Word], quote: str
+) -> tuple[int, int] | None:
+    total = sum(each.weight for each in asked)
+    best, best_places = 0.0, list[int]()
+    for start, word in enumerate(said):
+        if not any(_is_same(word, each) for each in asked[:3]):
+            continue
+        places = _aligned(said, asked, start)
+        hit = sum(said[at].weight for at in places)
+        between = sum(
+            said[at].weight for at in range(places[0], places[-1] + 1) if at not in places
+        )
+        if between <= _MOST_BETWEEN * hit and hit - between / 2 > best:
+            best, best_places = hit - between / 2, places
+    if not best_places:
+        return None
+    hit = min(sum(said[at].weight for at in best_places), total)
+    if hit < _LEAST * total or hit < _FEWEST:
+        return None
+    first, last = best_places[0], best_places[-1]
+    first = _extended(text.plain, said, first, _missing_before(said[first], asked))
+    span = said[first].start, said[last].end
+    words = text.plain[span[0] : span[1]]
+    is_equal = _numbers(words) == _numbers(quote) and has_negation(words) == has_negation(quote)
+    return span if is_equal else None
+
+
+def _aligned(said: Sequence[_Word], asked: Sequence[_Word], start: int) -> list[int]:
+    """Return the places of the words of a quote that follow each other from a place on."""
+    places = list[int]()
+    at = start
+    for each in asked:
+        limit = start + 1 if not places else at + 1 + _MOST_SKIPPED
+        for place in range(at, min(limit, len(said))):
+            if _is_same(said[place], each):
+                places.append(place)
+                at = place + 1
+                break
+    return places
+
+
+def _missing_before(first: _Word, asked: Sequence[_Word]) -> int:
+    """Return how many words of a quote stand before the first one that the message has."""
+    return next(number for number, each in enumerate(asked) if _is_same(first, each))
+
+
+def _extended(plain: str, said: Sequence[_Word], first: int, count: int) -> int:
+    """Return where a span begins that has the words in place of the first of the quote."""
+    for _ in range(count + bool(count)):  # one more: "I'm" is two words
+        if not first or plain[said[first - 1].end : said[first].start].strip(" '"):
+            break
+        first -= 1
+    return first
+
+
+def _is_same(one: _Word, other: _Word) -> bool:
+    first, second = one.letters, other.letters
+    if first == second:
+        return True
+    if min(len(first), len(second)) < _STEM or first.isdigit() or second.isdigit():
+        return False
+    return first[:_STEM] == second[:_STEM]
+
+
+def _numbers(text: str) -> list[str]:
+    return sorted(re.findall(r"\d+", normalized("NFKC", text)))
+
+
+def _words(text: str) -> list[_Word]:
+    """Return the words of a text in plain letters, single characters of scripts without spaces."""
+    found = list[_Word]()
+    for piece in _PIECE.finditer(text):
+        for letters, start, end in letters_of(piece.group()):
+            found.append(_Word(letters, piece.start() + start, piece.start() + end))
+    return found

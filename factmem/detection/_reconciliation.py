@@ -1,21 +1,33 @@
 """Reconciliation of a model's answer with the stored values: pure, item by item.
 
-`read_items` validates the items of an answer. `reconcile` compares them with each other and with
-the current values, and decides what to save, retract, confirm and reject. Nothing is written here.
+`read_items` validates the items of an answer. `reconcile` compares them with each other, with the
+current values and with what was learnt before, and decides what to save, retract, confirm and
+reject. Nothing is written here.
+
+Learning a chat again changes nothing. A statement is identified by where it was said: its
+conversation, its message (the digest of text and speaker, as positions change and few chats have
+times) and its quote. The id of a learnt fact has the digest of the message:
+
+    00000007 1 9f2c41d07a 5b0e94c1d2f37
+    number     message    quote, keyword, value
+
+So any process recognises a statement in the history of its place, also after its value was
+forgotten or replaced, and by its id alone after it was purged.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from hashlib import sha256
+from json import dumps
+from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import JsonValue
 
-from factmem._text.spelling import text_of
-from factmem.detection._candidates import Candidate, Rules
-from factmem.detection._current_values import CurrentValues, Topic, same_value, topic_of
-from factmem.detection._earlier import EarlierStatements, Said, fact_id, is_same_message
-from factmem.detection._items import WORKED_ON, as_item
+from factmem._text.spelling import letters_of, stems, text_of
+from factmem.detection._candidates import WORKED_ON, Candidate, Rules, as_item
 from factmem.detection.report import (
     DetectionReport,
     Doubt,
@@ -24,9 +36,293 @@ from factmem.detection.report import (
     RejectionReason,
     Retraction,
 )
+from factmem.ledger._items import digest_of
+from factmem.ledger.entries import Entry, RetractedValue, StoredFact
 from factmem.ledger.resolution import PlacedFact
-from factmem.models._values import Canonical, canonical
-from factmem.models.facts import AnyFact, Concept, FactState, FactType, MultipleFacts, SingleFact
+from factmem.models._values import Canonical, canonical, normalized
+from factmem.models.facts import (
+    AnyConcept,
+    AnyFact,
+    Concept,
+    FactSource,
+    FactState,
+    FactType,
+    MultipleFacts,
+    SingleFact,
+    new_id,
+)
+from factmem.models.places import Identity
+from factmem.prompt._transcript import FoldedText, folded
+
+Topic: TypeAlias = tuple[Identity, str]
+"""A place and a keyword."""
+
+_MOST_SHARING = 20
+"""A word in more values does not distinguish them, and would make the search quadratic."""
+
+
+class CurrentValues:
+    """The current values of each place, by keyword and canonical form."""
+
+    def __init__(self, found: Iterable[PlacedFact]) -> None:
+        self._topics: dict[Topic, _TopicValues] = {}
+        self._by_id: dict[tuple[Identity, str], PlacedFact] = {}
+        for placed in found:
+            self._by_id[placed.place.identity, placed.fact.id] = placed
+            concept = placed.fact.concept
+            topic = (placed.place.identity, concept.keyword)
+            values = self._topics.setdefault(topic, _TopicValues(concept.fact_type))
+            for value in placed.fact.values:
+                with suppress(ValueError):  # a user's own provider returned a value without JSON
+                    key = canonical(concept.codec.dump(value, concept.keyword))
+                    values.add(key, placed, value)
+
+    def of(self, topic: Topic) -> dict[Canonical, tuple[PlacedFact, object]]:
+        """Return the current values of a topic by their canonical form."""
+        values = self._topics.get(topic)
+        return {} if values is None else values.by_key
+
+    def fact_type(self, topic: Topic) -> FactType | None:
+        """Return the type with which a topic was last saved; None if it has no values."""
+        values = self._topics.get(topic)
+        return None if values is None else values.fact_type
+
+    def is_decided(self, topic: Topic) -> bool:
+        """Return whether a topic has one value that no model learnt."""
+        if self.fact_type(topic) is not FactType.SINGLE:
+            return False
+        facts = [placed.fact for placed, _ in self.of(topic).values()]
+        return any(
+            fact.state is FactState.CONFIRMED or fact.source is None or fact.source.quote is None
+            for fact in facts
+        )
+
+    def confirmed(self, candidate: Candidate) -> PlacedFact | None:
+        """Return the current fact with the value of a candidate, or None."""
+        known = self.of(topic_of(candidate)).get(candidate.key)
+        return known[0] if known else None
+
+    def learnt(self, identity: Identity, fact_id: str) -> PlacedFact | None:
+        """Return the current fact with an id in a place, or None."""
+        return self._by_id.get((identity, fact_id))
+
+    def in_place(
+        self, identity: Identity
+    ) -> Iterator[tuple[AnyConcept, Canonical, PlacedFact, object]]:
+        """Yield the current values of a place, each with its concept, canonical form and fact."""
+        for (holder, _), values in self._topics.items():
+            if holder == identity:
+                for key, (placed, value) in values.by_key.items():
+                    yield placed.fact.concept, key, placed, value
+
+    def match(self, candidate: Candidate) -> tuple[PlacedFact, object] | None:
+        """Return the current value that a candidate refers to, or None.
+
+        The same value; else the only one that differs in case, white space and punctuation; else
+        the only one whose words include all of the candidate's words, or the reverse.
+        """
+        values = self._topics.get(topic_of(candidate))
+        return None if values is None else values.match(candidate.key)
+
+
+class _TopicValues:
+    """The values of one keyword in one place. Their words are read when they are first needed."""
+
+    def __init__(self, fact_type: FactType) -> None:
+        self.fact_type = fact_type
+        self.by_key: dict[Canonical, tuple[PlacedFact, object]] = {}
+        self._by_form: dict[str, set[Canonical]] = {}
+        self._by_word: dict[str, set[Canonical]] = {}
+        self._words: dict[Canonical, frozenset[str]] = {}
+
+    def add(self, key: Canonical, placed: PlacedFact, value: object) -> None:
+        self.by_key[key] = (placed, value)
+
+    def match(self, wanted: Canonical) -> tuple[PlacedFact, object] | None:
+        if wanted in self.by_key:
+            return self.by_key[wanted]
+        for key in self.by_key.keys() - self._words.keys():
+            text = text_of(key)
+            self._words[key] = _plain_words(text)
+            for form in (folded(text), FoldedText(text).bare):
+                self._by_form.setdefault(form, set()).add(key)
+            for word in self._words[key]:
+                self._by_word.setdefault(word, set()).add(key)
+        text = text_of(wanted)
+        words = _plain_words(text)
+        sharing = [self._by_word.get(word, set()) for word in words]
+        near = {
+            key
+            for keys in sharing
+            if len(keys) <= _MOST_SHARING
+            for key in keys
+            if self._words[key] <= words or words <= self._words[key]
+        }
+        forms = (folded(text), FoldedText(text).bare)
+        for found in (*(self._by_form.get(form, set()) for form in forms), near):
+            if len(found) == 1:
+                return self.by_key[next(iter(found))]
+        return None
+
+
+def topic_of(candidate: Candidate) -> Topic:
+    """Return the place and the keyword of a candidate."""
+    return candidate.place.identity, candidate.concept.keyword
+
+
+def same_value(one: Canonical, other: Canonical) -> bool:
+    """Whether two values differ in case, white space and punctuation at most."""
+    return one == other or FoldedText(text_of(one)).bare == FoldedText(text_of(other)).bare
+
+
+def _plain_words(text: str) -> frozenset[str]:
+    plain = FoldedText(text).plain.casefold()
+    return frozenset("".join(c if c.isalnum() or c in "+#" else " " for c in plain).split())
+
+
+_NUMBER, _MESSAGE = slice(0, 8), slice(9, 19)
+_SAME_TOPIC, _OTHER_TOPIC = 0.5, 0.66
+"""The least share of common words by which two values of one message are one statement in other
+words: of one quote or of like keywords, and of others. Of 91 statements of a second reading one is
+saved again, and none of 130 others of the same messages is taken for one (tests/detection)."""
+_SHORTEST = 3
+"""Shorter words are articles and prepositions in most languages."""
+_PART = re.compile(r"\d+|[^\W\d_]+")
+
+
+def fact_id(digest: str, source: FactSource, keyword: str, value: str, *, is_past: bool) -> str:
+    """Return the id of a learnt fact: equal whenever its statement is learnt again.
+
+    Ids are in the order of the statements, as that decides between facts of one time. Without the
+    name of a conversation they are random: an equal message elsewhere is another one.
+    """
+    rank = f"{source.message or 0:08x}"[-8:] + ("0" if is_past else "1")
+    rest = _digest(source.quote, keyword, value) if source.conversation else new_id()[::-1]
+    return f"{rank}{digest}{rest}"[:32]
+
+
+def _digest(quote: str | None, keyword: str, value: str) -> str:
+    return sha256(dumps([FoldedText(quote or "").bare, keyword, value]).encode()).hexdigest()[:13]
+
+
+def is_same_message(fact: str, digest: str) -> bool:
+    """Whether a fact, by its id, was learnt from a message with this digest."""
+    return fact[_MESSAGE] == digest
+
+
+class Said(NamedTuple):
+    """What an item or a stored fact states."""
+
+    keyword: str
+    value: str
+    quote: str
+
+    def is_reworded(self, other: "Said") -> bool:
+        """Whether two statements of one message are one in other words.
+
+        Their quotes overlap by half, and the shorter value has its words in the other one, or in
+        the other one's keyword: "Lina, seven" of "daughter", and "has a daughter Lina".
+        """
+        mine, theirs = _words(self.value), _words(other.value)
+        if not mine or not theirs:
+            shares = [float(FoldedText(self.value).bare == FoldedText(other.value).bare)]
+        else:
+            topics = _words(self.keyword), _words(other.keyword)
+            ways = (mine, theirs | topics[1]), (theirs, mine | topics[0])
+            few = min(len(mine), len(theirs))
+            shares = [len(one & all_) / few for one, all_ in ways if len(one) == few]
+        if max(shares) < _SAME_TOPIC:
+            return False  # before the quotes, which are long
+        numbers = [{each for each in words if each.isdecimal()} for words in (mine, theirs)]
+        if all(numbers) and not set.intersection(*numbers):
+            return False  # 5 km on Mondays, 10 km on Sundays
+        short, long = sorted((FoldedText(self.quote).bare, FoldedText(other.quote).bare), key=len)
+        half = (len(short) + 1) // 2
+        starts = range(0, len(short) - half + 1, half // 8 + 1)
+        is_like = short == long or not _words(self.keyword).isdisjoint(_words(other.keyword))
+        is_one = max(shares) >= (_SAME_TOPIC if is_like else _OTHER_TOPIC)
+        return is_one and bool(short) and any(short[at : at + half] in long for at in starts)
+
+
+def _words(text: str) -> set[str]:
+    """Return the words of a value without endings, its numbers, and characters without spaces."""
+    found: set[str] = set()
+    for word in _PART.findall(normalized("NFKC", text.casefold())):
+        parts = [part for part, _, _ in letters_of(word)]
+        if word.isdecimal():
+            found.add(word.lstrip("0"))
+        elif len(parts) > 1:
+            found.update(parts)
+        elif len(word) >= _SHORTEST or not word.isascii():
+            found |= stems(word)
+    return found
+
+
+class EarlierStatements:
+    """The statements of some messages, those from `first` on, in the histories of places."""
+
+    def __init__(
+        self, entries: Mapping[Identity, Iterable[Entry]], digests: Iterable[str], first: int
+    ) -> None:
+        wanted = set(digests)
+        self._facts: dict[tuple[Identity, str], list[StoredFact]] = {}
+        self._retracted: dict[Identity, list[RetractedValue]] = {}
+        for identity, place_entries in entries.items():
+            for entry in place_entries:
+                for fact in entry.get("facts", ()):
+                    digest = fact["id"][_MESSAGE]
+                    if digest in wanted and fact["id"][_NUMBER] >= f"{first:08x}":
+                        self._facts.setdefault((identity, digest), []).append(fact)
+                self._retracted.setdefault(identity, []).extend(entry.get("retract", ()))
+
+    def fact(
+        self,
+        identity: Identity,
+        digest: str,
+        keywords: Sequence[str],
+        value: str,
+        quote: str | None,
+    ) -> StoredFact | None:
+        """Return the learnt fact of a statement, whatever has become of it; None if it is new."""
+        found = list(reversed(self._facts.get((identity, digest), ())))
+        own = [each for each in found if each["keyword"] in keywords]
+        for fact in own:
+            values = [text_of(canonical(each)) for each in _values(fact)]
+            is_same_quote = FoldedText(_quote(fact)).bare == FoldedText(quote or "").bare
+            if not values or is_same_quote or value in values:
+                return fact  # without values it was purged: what it said is not known any more
+        for fact in found:
+            if fact["id"][19:] == _digest(quote, fact["keyword"], value):
+                return fact  # also one that was purged, whatever its keyword is now
+            for each in _values(fact):
+                other = Said(fact["keyword"], text_of(canonical(each)), _quote(fact))
+                if Said(keywords[0], value, quote or "").is_reworded(other):
+                    return fact
+        return None
+
+    def has_retraction(
+        self, identity: Identity, keywords: Sequence[str], key: Canonical, source: FactSource
+    ) -> bool:
+        """Whether a message was learnt before as the end of a value."""
+        digest = digest_of(key)
+        return any(
+            each["keyword"] in keywords
+            and each.get("digest", digest) == digest
+            and (said := each.get("source")) is not None
+            and (said.get("conversation"), said.get("message"))
+            == (source.conversation, source.message)
+            for each in self._retracted.get(identity, ())
+        )
+
+
+def _quote(fact: StoredFact) -> str:
+    source = fact.get("source")
+    return "" if source is None else source.get("quote", "")
+
+
+def _values(fact: StoredFact) -> list[JsonValue]:
+    return list(fact["values"]) if "values" in fact else [fact["value"]] if "value" in fact else []
+
 
 MAX_ITEMS = 500
 """The most items of one answer; the rest is rejected."""

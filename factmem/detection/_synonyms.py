@@ -14,7 +14,7 @@ from anyio import move_on_after
 from factmem._concurrency.threads import Workers
 from factmem._text.spelling import given_values
 from factmem.detection._candidates import Candidate, Rules
-from factmem.detection._current_values import CurrentValues, Topic, same_value, topic_of
+from factmem.detection._reconciliation import CurrentValues, Topic, same_value, topic_of
 from factmem.detection.report import JoinedKeyword
 from factmem.embedding.base import Embedder
 from factmem.embedding.openai import checked_vectors

@@ -6,9 +6,13 @@ from datetime import datetime
 
 from factmem._arguments import expect_methods
 from factmem.detection._candidates import Rules
-from factmem.detection._current_values import CurrentValues, OfferedConcept
-from factmem.detection._question import answer_type, compression_messages, compression_schema
-from factmem.detection._reconciliation import read_items, reconcile
+from factmem.detection._question import (
+    OfferedConcept,
+    answer_type,
+    compression_messages,
+    compression_schema,
+)
+from factmem.detection._reconciliation import CurrentValues, read_items, reconcile
 from factmem.detection.report import DetectionRequest, RejectedItem
 from factmem.errors import InputValueError
 from factmem.ledger.resolution import PlacedFact

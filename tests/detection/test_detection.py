@@ -10,8 +10,7 @@ import pytest
 from pydantic import BaseModel, JsonValue
 
 from factmem.detection import Detection
-from factmem.detection._current_values import OfferedConcept
-from factmem.detection._question import answer_schema, compression_schema
+from factmem.detection._question import OfferedConcept, answer_schema, compression_schema
 from factmem.detection.report import DetectionReport, RejectionReason
 from factmem.errors import ChatModelError, StorageError, UnboundSubjectError
 from factmem.ledger.history import HistoryAction

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from benchmarks.detection.rereading import chats, others_kept, saved_again
-from factmem.detection._earlier import Said
+from factmem.detection._reconciliation import Said
 from factmem.detection.report import DetectionReport
 from factmem.llm.base import ChatModel
 from factmem.memory.agent_memory import AgentMemory

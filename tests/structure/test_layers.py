@@ -58,7 +58,7 @@ SHARED = {
     "llm": {"_answer", "_api_errors"},
     "memory": {"_selection", "_statements"},
     "models": {"_definition_changes", "_display", "_values"},
-    "prompt": {"_escaping", "_near_quotes", "_quoted", "_transcript"},
+    "prompt": {"_escaping", "_transcript"},
     "providers": {"_four_methods", "_reader", "_sql.store", "_view"},
     "recall": {"_documents", "_place_cache", "_search", "_turn_search"},
     "transfer": {"_inputs", "_outputs", "_rows"},

@@ -13,6 +13,7 @@ from factmem.llm.extraction import extract_by_asking
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
+from factmem.providers.provider import AgentMemoryProvider
 
 T = TypeVar("T")
 L = TypeVar("L", bound="AnyFact")
@@ -103,8 +104,8 @@ class BreakableProvider(InMemoryProvider):
 class BareProvider:
     """Has only the four methods that every provider needs."""
 
-    def __init__(self, store: InMemoryProvider | None = None) -> None:
-        self.store = store or InMemoryProvider()
+    def __init__(self, store: AgentMemoryProvider | None = None) -> None:
+        self.store: AgentMemoryProvider = store or InMemoryProvider()
 
     async def save(self, fact: AnyFact, subject: MemorySubject, scope: MemoryScope) -> None:
         await self.store.save(fact, subject, scope)

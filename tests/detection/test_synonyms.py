@@ -1,7 +1,6 @@
 """Invented keywords that an embedder maps to a known concept."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from anyio import sleep_forever
@@ -49,95 +48,67 @@ def fact(concept: AnyConcept, value: str) -> AnyFact:
     return MultipleFacts(concept, [value])
 
 
+CARS = Concept("cars", "Cars of the user", FactType.MULTIPLE)
+HOME = Concept("home-town", "The home of the user")
+
+
 async def detect(
     value: str,
     keyword: str,
     description: str,
     *,
-    embedder: Any,
-    known: AnyConcept,
-    stored: str,
-    fact_type: str = "MULTIPLE",
-    **options: Any,
+    embedder: TopicEmbedder | None = None,
+    known: AnyConcept = CARS,
+    stored: str = "a Fiat",
 ) -> tuple[DetectionReport, InMemoryProvider]:
+    """Detect a value under a made-up keyword beside a known concept with a stored value."""
     store = InMemoryProvider()
     await store.save(fact(known, stored), ALICE, AGENT)
-    said = item(
-        quote=value, keyword=keyword, description=description, fact_type=fact_type, value=value
-    )
-    memory = memory_of(store, ScriptedChatModel(answer(said)), embedder=embedder, **options)
+    kind = known.fact_type.value
+    said = item(quote=value, keyword=keyword, description=description, fact_type=kind, value=value)
+    model = ScriptedChatModel(answer(said))
+    memory = memory_of(store, model, embedder=embedder or TopicEmbedder())
     return await memory.auto_detect_facts([user(f"So: {value}, you know.")]), store
 
 
-CARS = Concept("cars", "Cars of the user", FactType.MULTIPLE)
-HOME = Concept("home-town", "The home of the user")
+def saved(report: DetectionReport) -> list[tuple[str, tuple[object, ...]]]:
+    return [(each.fact.concept.keyword, each.fact.values) for each in report.saved]
 
 
-@pytest.mark.parametrize("common", [0.0, 0.3, 2.0])
+COMMON = pytest.mark.parametrize("common", [0.0, 0.3, 2.0])
+"""The similarity of unrelated strings differs between models."""
+
+
+@COMMON
 async def test_a_synonym_is_joined_and_reported(common: float) -> None:
-    """The similarity of unrelated strings differs between models."""
     report, _ = await detect(
-        "an old Volvo",
-        "vehicles",
-        "What the user drives",
-        embedder=TopicEmbedder(common),
-        known=CARS,
-        stored="a Fiat",
+        "an old Volvo", "vehicles", "What the user drives", embedder=TopicEmbedder(common)
     )
 
-    assert [each.fact.concept.keyword for each in report.saved] == ["cars"]
+    assert saved(report) == [("cars", ("an old Volvo",))]
     [joined] = report.joined
     assert (joined.written, joined.keyword) == ("vehicles", "cars")
     assert joined.similarity is not None
     assert 0.75 <= joined.similarity <= 1
 
 
-@pytest.mark.parametrize("common", [0.0, 0.3, 2.0])
+@COMMON
 async def test_another_concept_is_not_joined(common: float) -> None:
-    report, _ = await detect(
-        "ramen",
-        "noodles",
-        "A dish for lunch",
-        embedder=TopicEmbedder(common),
-        known=CARS,
-        stored="a Fiat",
-    )
+    report, _ = await detect("ramen", "noodles", "A dish for lunch", embedder=TopicEmbedder(common))
 
-    assert [each.fact.concept.keyword for each in report.saved] == ["noodles"]
-    assert report.joined == []
+    assert (saved(report), report.joined) == ([("noodles", ("ramen",))], [])
 
 
 async def test_a_join_never_replaces_another_single_value() -> None:
-    report, store = await detect(
-        "Denver",
-        "residence",
-        "Where the user lives",
-        embedder=TopicEmbedder(),
-        known=HOME,
-        stored="Boston",
-        fact_type="SINGLE",
-    )
+    """The same value is confirmed under the known keyword."""
+    live = "Where the user lives"
+    other, store = await detect("Denver", "residence", live, known=HOME, stored="Boston")
+    same, _ = await detect("Boston", "residence", live, known=HOME, stored="Boston")
 
-    assert report.joined == []
-    assert [(e.fact.concept.keyword, e.fact.values) for e in report.saved] == [
-        ("residence", ("Denver",))
-    ]
+    assert (saved(other), other.joined) == ([("residence", ("Denver",))], [])
     assert [each.values for each in await store.load(HOME, ALICE, AGENT)] == [("Boston",)]
-
-
-async def test_a_join_confirms_the_same_single_value() -> None:
-    report, _ = await detect(
-        "Boston",
-        "residence",
-        "Where the user lives",
-        embedder=TopicEmbedder(),
-        known=HOME,
-        stored="Boston",
-        fact_type="SINGLE",
-    )
-
-    assert [each.fact.concept.keyword for each in report.confirmed] == ["home-town"]
-    assert [each.keyword for each in report.joined] == ["home-town"]
+    assert [each.fact.concept.keyword for each in same.confirmed] == ["home-town"]
+    assert [each.keyword for each in same.joined] == ["home-town"]
 
 
 @pytest.mark.parametrize(
@@ -152,9 +123,7 @@ async def test_opposites_are_not_compared(keyword: str, description: str) -> Non
     """Embedders give "likes" and "dislikes" nearly the same vector."""
     likes = Concept("food-likes", "Food that the user likes", FactType.MULTIPLE)
 
-    report, _ = await detect(
-        "olives", keyword, description, embedder=TopicEmbedder(), known=likes, stored="bread"
-    )
+    report, _ = await detect("olives", keyword, description, known=likes, stored="bread")
 
     assert report.joined == []
 
@@ -162,9 +131,7 @@ async def test_opposites_are_not_compared(keyword: str, description: str) -> Non
 async def test_keywords_of_the_same_words_need_no_embedder() -> None:
     embedder = TopicEmbedder()
 
-    report, _ = await detect(
-        "a Volvo", "car", "A car", embedder=embedder, known=CARS, stored="a Fiat"
-    )
+    report, _ = await detect("a Volvo", "car", "A car", embedder=embedder)
 
     assert report.joined == [JoinedKeyword("car", "cars")]
     assert embedder.asked == []
@@ -190,11 +157,9 @@ async def test_two_synonyms_in_one_answer_become_one_keyword() -> None:
 async def test_a_failing_embedder_prevents_only_the_join(caplog: pytest.LogCaptureFixture) -> None:
     embedder = TopicEmbedder(failure=EmbeddingError("a secret word"))
 
-    report, _ = await detect(
-        "a Volvo", "vehicles", "Vehicles", embedder=embedder, known=CARS, stored="a Fiat"
-    )
+    report, _ = await detect("a Volvo", "vehicles", "Vehicles", embedder=embedder)
 
-    assert [each.fact.concept.keyword for each in report.saved] == ["vehicles"]
+    assert saved(report) == [("vehicles", ("a Volvo",))]
     assert "EmbeddingError" in caplog.text
     assert "secret word" not in caplog.text
 
@@ -207,11 +172,9 @@ async def test_a_slow_embedder_prevents_only_the_join(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("factmem.detection._synonyms._SECONDS", 0.02)
 
-    report, _ = await detect(
-        "a Volvo", "vehicles", "Vehicles", embedder=Slow(), known=CARS, stored="a Fiat"
-    )
+    report, _ = await detect("a Volvo", "vehicles", "Vehicles", embedder=Slow())
 
-    assert [each.fact.concept.keyword for each in report.saved] == ["vehicles"]
+    assert saved(report) == [("vehicles", ("a Volvo",))]
 
 
 async def test_known_concepts_are_embedded_once_and_each_request_is_an_event() -> None:

@@ -2,58 +2,20 @@
 
 from pathlib import Path
 
-from factmem import (
-    Agent,
-    AgentMemory,
-    Concept,
-    LocalFileMemoryProvider,
-    MemoryScopesProfile,
-    MemorySubject,
-)
+from factmem import Agent, AgentMemory, LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
-
-USER = MemorySubject("user", "The person who talks to the agent", 1, per_entity=True)
-ALICE = USER.of("alice")
-THEME = Concept("ide-theme", "The theme of the user's IDE")
-
-FOUND = {
-    "items": [
-        {
-            "action": "assert",
-            "subject": "user",
-            "scope": "PRODUCT",
-            "keyword": "ide-theme",
-            "description": "The theme of the user's IDE",
-            "fact_type": "SINGLE",
-            "value": "dark",
-            "message": 0,
-            "quote": "I use the dark theme",
-        }
-    ]
-}
+from tests.world import ALICE, PROFILE, THEME, item, memory_of, user
 
 
 async def test_detect_load_recall_and_answer(tmp_path: Path) -> None:
     """The layers above the providers use no feature of one loop."""
-    model = ScriptedChatModel(FOUND, "Dark it is.")
+    model = ScriptedChatModel({"items": [item()]}, "Dark it is.")
     async with LocalFileMemoryProvider(tmp_path / "store") as store:
-        memory = AgentMemory(
-            store,
-            chat_model=model,
-            scopes=MemoryScopesProfile(product="desk"),
-            subjects=[ALICE],
-            concepts=[THEME],
-        )
-        messages = [{"role": "user", "content": "I use the dark theme."}]
-        report = await memory.auto_detect_facts(messages)
+        memory = memory_of(store, model, concepts=[THEME])
+        report = await memory.auto_detect_facts([user("I use the dark theme.")])
         [match] = await memory.recall("Which theme?")
         agent = Agent(model)
-        agent.install(
-            AgentMemory,
-            provider=store,
-            scopes=MemoryScopesProfile(product="desk"),
-            subjects=[ALICE],
-        )
+        agent.install(AgentMemory, provider=store, scopes=PROFILE, subjects=[ALICE])
         result = await agent.run("Which theme do I use?")
 
     assert [placed.fact.values for placed in report.saved] == [("dark",)]

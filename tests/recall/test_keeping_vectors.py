@@ -12,7 +12,7 @@ from factmem.models.facts import AnyFact
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
-from tests.doubles import TopicEmbedder
+from tests.doubles import BareProvider, TopicEmbedder
 from tests.recall.stored_indexes import index_count
 from tests.world import AGENT, ALICE, BOB, bare_note, found_values, recall_memory
 
@@ -189,26 +189,21 @@ async def test_a_busy_store_gets_them_later(tmp_path: Path) -> None:
         assert found.embedded_texts == 1
 
 
-class _Plain:
-    """A user's own provider with the four required methods."""
+class _Counting(BareProvider):
+    """Counts its readings."""
 
-    def __init__(self, store: InMemoryProvider) -> None:
-        self.save = store.save
-        self.load = store.load
-        self.load_by_description = store.load_by_description
-        self._store = store
-        self.readings = 0
+    readings = 0
 
     async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> list[AnyFact]:
         self.readings += 1
-        return await self._store.load_all(subject, scope)
+        return await super().load_all(subject, scope)
 
 
 @pytest.mark.parametrize("is_view", [False, True])
 async def test_closing_reads_nothing_without_an_index(is_view: bool) -> None:
     store = InMemoryProvider()
     await store.save(bare_note("pet", "a cat called Miso"), ALICE, AGENT)
-    provider = _Plain(store)
+    provider = _Counting(store)
     memory = recall_memory(provider, embedder=TopicEmbedder())
     if is_view:
         memory = memory.view(subjects=[ALICE])

@@ -10,7 +10,7 @@ from factmem.models.places import MemoryScope, MemorySubject
 from factmem.models.recall_filter import RecallFilter
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.clock import SettableClock
-from tests.doubles import TopicEmbedder
+from tests.doubles import BareProvider, TopicEmbedder
 from tests.world import AGENT, ALICE, BOB, NOW, PRODUCT, LocalStore, found_values, recall_memory
 
 CITY = Concept("city", "The city in which the user lives")
@@ -163,9 +163,5 @@ async def test_a_provider_that_knows_no_times_is_searched_as_before() -> None:
     inner = InMemoryProvider(clock=SettableClock(NOW))
     await say(inner, GYM, "the gym York Lifts")
 
-    class FourMethods:
-        save, load = inner.save, inner.load
-        load_all, load_by_description = inner.load_all, inner.load_by_description
-
-    found = await recall_memory(FourMethods()).recall("Which gym did I use in 2020?")
+    found = await recall_memory(BareProvider(inner)).recall("Which gym did I use in 2020?")
     assert found_values(found) == ["the gym York Lifts"]

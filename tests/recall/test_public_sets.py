@@ -1,6 +1,6 @@
-"""The loaders of public sets on small files by hand, and the measures on rankings by hand."""
+"""The loaders of public sets on small files in their forms, and the measures on rankings by hand."""
 
-import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,130 +11,20 @@ from benchmarks.recall.measures import Ranked, Scores, interval, mean, scored
 from benchmarks.recall.public_sets import SETS, Asked, Chat, Turn, hashes
 from tests.tables import table
 
-LOCOMO = [
-    {
-        "sample_id": "conv-1",
-        "conversation": {
-            "speaker_a": "Ann",
-            "speaker_b": "Ben",
-            "session_2_date_time": "9:05 am on 9 May, 2023",
-            "session_2": [{"speaker": "Ben", "dia_id": "D2:1", "text": "I moved to Oslo."}],
-            "session_1_date_time": "1:56 pm on 8 May, 2023",
-            "session_1": [
-                {"speaker": "Ann", "dia_id": "D1:1", "text": "I have a dog called Rex."},
-                {
-                    "speaker": "Ben",
-                    "dia_id": "D1:2",
-                    "text": "Look!",
-                    "img_url": ["https://example.org/1.jpg"],
-                    "blip_caption": "a sailing boat",
-                },
-            ],
-            "session_10": [{"speaker": "Ann", "dia_id": "D10:1", "text": "Bye."}],
-        },
-        "qa": [
-            {
-                "question": "What is the dog called?",
-                "answer": "Rex",
-                "evidence": ["D1:1"],
-                "category": 4,
-            },
-            {
-                "question": "What did Ben show, and where does he live?",
-                "answer": "A boat; Oslo",
-                "evidence": ["D1:2; D2:1", "D:10:1", "D01:01", "D9:9"],
-                "category": 1,
-            },
-            {
-                "question": "What is Ben's dog called?",
-                "adversarial_answer": "Rex",
-                "evidence": ["D1:1"],
-                "category": 5,
-            },
-            {"question": "How many?", "answer": 3, "evidence": [], "category": 3},
-        ],
-        "observation": {},
-        "session_summary": {},
-        "event_summary": {},
-    }
-]
-
-LONGMEMEVAL = [
-    {
-        "question_id": "q1",
-        "question_type": "knowledge-update",
-        "question": "Where do I live?",
-        "answer": "Busan",
-        "question_date": "2023/06/01 (Thu) 10:00",
-        "haystack_session_ids": ["s1", "s2"],
-        "haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/21 (Sun) 10:00"],
-        "haystack_sessions": [
-            [
-                {"role": "user", "content": "I live in Seoul.", "has_answer": True},
-                {"role": "assistant", "content": "Nice."},
-            ],
-            [{"role": "user", "content": "Now I live in Busan.", "has_answer": True}],
-        ],
-        "answer_session_ids": ["s1", "s2"],
-    },
-    {
-        "question_id": "q2_abs",
-        "question_type": "single-session-user",
-        "question": "What is my cat called?",
-        "answer": "You did not say.",
-        "question_date": "2023/06/01 (Thu) 10:00",
-        "haystack_session_ids": ["s1"],
-        "haystack_dates": ["2023/05/20 (Sat) 02:21"],
-        "haystack_sessions": [[{"role": "user", "content": "I have a dog."}]],
-        "answer_session_ids": ["s1"],
-    },
-]
-
-BEAM_CHAT = [
-    {
-        "batch_number": 1,
-        "turns": [
-            [
-                {"role": "user", "id": 0, "content": "I plan a trip to Oslo. ->-> 1,2"},
-                {"role": "assistant", "id": 1, "content": "When? -> soon"},
-            ],
-            [{"role": "user", "id": 2, "content": "In May ->-> 3"}],
-        ],
-    },
-    {
-        "batch_number": 2,
-        "turns": [[{"role": "user", "id": 3, "content": "The trip is in June now."}]],
-    },
-]
-BEAM_PROBES = {
-    "knowledge_update": [
-        {
-            "question": "When is the trip?",
-            "source_chat_ids": {"old": [2], "new": [3]},
-            "answer": "June",
-        }
-    ],
-    "event_ordering": [
-        {
-            "question": "In which order did I plan the trip?",
-            "source_chat_ids": [[0], [2, 3], 99],
-            "rubric": ["trip", "May"],
-        }
-    ],
-    "abstention": [{"question": "Which hotel?", "rubric": ["no information"]}],
-}
+DATA = Path(__file__).parents[1] / "data" / "public_sets"
+"""Two chats, and a few questions, in the form of each set."""
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    """Write small files in the published forms."""
-    for name, whole in (("locomo10.json", LOCOMO), ("longmemeval_s.json", LONGMEMEVAL)):
-        (tmp_path / name).write_text(json.dumps(whole), encoding="utf-8")
+    """Copy small files in the published forms."""
+    for name in ("locomo10.json", "longmemeval_s.json"):
+        shutil.copy(DATA / name, tmp_path)
     for number in ("10", "2"):
         folder = tmp_path / "100K" / number / "probing_questions"
         folder.mkdir(parents=True)
-        (folder.parent / "chat.json").write_text(json.dumps(BEAM_CHAT), encoding="utf-8")
-        (folder / "probing_questions.json").write_text(json.dumps(BEAM_PROBES), encoding="utf-8")
+        shutil.copy(DATA / "beam_chat.json", folder.parent / "chat.json")
+        shutil.copy(DATA / "beam_probes.json", folder / "probing_questions.json")
     return tmp_path
 
 

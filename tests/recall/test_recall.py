@@ -16,11 +16,10 @@ from factmem.models.places import MemoryScopeType
 from factmem.models.recall_filter import RecallFilter
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.no_memory import NoMemory
-from factmem.providers.provider import AgentMemoryProvider
 from factmem.recall import _semantic as meaning
 from factmem.recall.match import RecallSettings, RecallWeights
 from factmem.testing.clock import SettableClock
-from tests.doubles import TopicEmbedder
+from tests.doubles import BareProvider, TopicEmbedder
 from tests.world import (
     AGENT,
     ALICE,
@@ -252,7 +251,7 @@ async def test_a_view_keeps_the_memory_warm(store: LocalStore) -> None:
 
 async def test_a_view_of_a_users_own_backend(store: LocalStore) -> None:
     """Four methods are enough: it is read each time, and nothing outdated returns."""
-    bare = Bare(store)
+    bare = BareProvider(store)
     for memory in (recall_memory(bare), recall_memory(bare).view(subjects=[ALICE])):
         await store.save(bare_note("pet", "cat"), ALICE, AGENT)
         assert found_values(await memory.recall("a pet")) == ["cat"]
@@ -261,25 +260,6 @@ async def test_a_view_of_a_users_own_backend(store: LocalStore) -> None:
         assert found_values(await memory.recall("a pet")) == ["dog"]
         await store.erase(ALICE, AGENT)
         assert await memory.recall("a pet") == []
-
-
-class Bare:
-    """Shows only the four methods of a provider."""
-
-    def __init__(self, store: AgentMemoryProvider) -> None:
-        self._store = store
-
-    async def save(self, *args: Any) -> None:
-        await self._store.save(*args)
-
-    async def load(self, *args: Any) -> Any:
-        return await self._store.load(*args)
-
-    async def load_all(self, *args: Any) -> Any:
-        return await self._store.load_all(*args)
-
-    async def load_by_description(self, *args: Any) -> Any:
-        return await self._store.load_by_description(*args)
 
 
 async def test_without_a_memory_nothing_is_found() -> None:

@@ -107,8 +107,8 @@ else
 	$(python) -m pytest $(workers) -m 'storm or not types' --both-loops --thorough
 	$(python) -m tests.storms.kill_storm --kills $(KILLS)
 	$(python) -m tests.storms.rotation_storm --rotations $(ROTATIONS)
-	$(python) -m tests.storms.disk_faults --faults $(FAULTS) --seed $(SEED)
-	$(python) -m tests.storms.disk_faults --faults $(FAULTS) --seed $(SEED) --encrypted
+	$(python) -m tests.storms.erasures --faults $(FAULTS) --gap 20 --seed $(SEED)
+	$(python) -m tests.storms.erasures --faults $(FAULTS) --gap 20 --seed $(SEED) --encrypted
 	$(python) -m tests.storms.power_cuts --cuts $(POWER_CUTS) --seed $(SEED)
 	$(python) -m tests.storms.power_cuts --cuts $(POWER_CUTS) --seed $(SEED) --encrypted
 	$(python) -m tests.storms.erasures --removals $(REMOVALS) --seed $(SEED)
@@ -116,7 +116,6 @@ else
 	$(python) -m tests.storms.tampering --cases $(CASES)
 	$(python) -m tests.storms.hostile --cases $(CASES)
 	$(python) -m tests.scaling
-	$(python) -m tests.storms.many_processes
 	$(python) -m tests.storms.erasures --histories $(HISTORIES)
 	$(python) -m tests.storms.chats --chats $(CHATS) --postgres
 endif

@@ -2,11 +2,13 @@
 
     python -m tests.storms.erasures --histories 1000
     python -m tests.storms.erasures --removals 20000 --kills 100 --faults 500 --encrypted
+    python -m tests.storms.erasures --faults 3000 --gap 20
 
-In the second form two processes share a store. The disk of one fails, and the other is killed and
-followed by a third. All files are searched for pieces of 16 bytes: of what a receipt says remains
-nowhere, at once and at the end, and of all that was removed before in each backup and restored
-store.
+In the other forms two processes share a store. Writes, syncs, truncations and reads of one fail, or
+are done in part; it goes on. The other is killed and followed by a third. Nothing may be lost or
+invented, no sound file called damaged, and only exceptions of factmem get out. All files are
+searched for pieces of 16 bytes: of what a receipt says remains nowhere, at once and at the end, and
+of all that was removed before in each backup and restored store.
 """
 
 import argparse
@@ -35,9 +37,9 @@ from factmem import (
 from factmem.models.when import TimeProvider
 from tests.contracts.durable import StoreFolder
 from tests.contracts.erasing import random_history
-from tests.storms.disk_faults.storm import library
 from tests.storms.power_cuts.__main__ import Notes, faults_of, left_pieces
 from tests.storms.power_cuts.worker import NAMES, Orders, opened
+from tests.storms.preloaded import library
 
 __all__ = ["erasures"]
 
@@ -70,7 +72,8 @@ class Residue:
     root: Path
     key: str
     seed: int
-    is_mutant: bool = False
+    gap: int = 400
+    mutant: str = ""
     rounds: int = 0
     kills: int = 0
     faults: int = 0
@@ -104,15 +107,12 @@ class Residue:
     def _started(
         self, number: int, operations: int, drawn: random.Random
     ) -> "tuple[subprocess.Popen[str], Notes]":
-        is_faulty = "" if number else "1"
-        mutant = "1" if self.is_mutant else ""
+        gap = "" if number else str(self.gap)
         seed, first = str(drawn.getrandbits(30)), str(number * NAMES)
-        orders = Orders(
-            str(self._folder), str(operations), seed, self.key, first, is_faulty, mutant
-        )
+        orders = Orders(str(self._folder), str(operations), seed, self.key, first, gap, self.mutant)
         environment = {"DISK_FAULTS_FOLDER": str(self._folder)}
-        if is_faulty:
-            environment["LD_PRELOAD"] = str(self.root / "library.so")
+        if gap:
+            environment["LD_PRELOAD"] = str(self.root / "failing_disk.so")
         worker = subprocess.Popen(
             [sys.executable, "-m", "tests.storms.power_cuts.worker", *orders],
             stdout=subprocess.PIPE,
@@ -149,6 +149,7 @@ class Residue:
             for name in ("live", "doubtful", "gone"):
                 getattr(every, name).update(getattr(each, name))
             every.clear += each.clear
+            every.saves += each.saves
             self.found += each.wrong
             self.faults += each.faults
             self.removals += each.removals
@@ -171,12 +172,12 @@ class Residue:
 
 
 def residue(
-    root: Path, wanted: argparse.Namespace, operations: int = 300, *, is_mutant: bool = False
+    root: Path, wanted: argparse.Namespace, operations: int = 300, *, mutant: str = ""
 ) -> Residue:
     """Go on until there were so many removals, kills and faults, or something was found."""
-    library(root)
+    library(root, "failing_disk.c")
     key = Key.generate().to_base64() if wanted.encrypted else ""
-    storm = Residue(root, key, wanted.seed, is_mutant)
+    storm = Residue(root, key, wanted.seed, wanted.gap, mutant)
     while not storm.found and (
         storm.removals < wanted.removals
         or storm.kills < wanted.kills
@@ -191,12 +192,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.storms.erasures")
     parser.add_argument("--histories", type=int, default=1000, help="half of them encrypted")
     parser.add_argument("--seed", type=int, default=0, help="the number of the first history")
-    parser.add_argument("--removals", type=int, default=0, help="the second form, with so many")
+    parser.add_argument("--removals", type=int, default=0, help="of two processes, so many")
     parser.add_argument("--kills", type=int, default=0, help="with at least so many kills")
-    parser.add_argument("--faults", type=int, default=0, help="and so many failing calls")
+    parser.add_argument("--faults", type=int, default=0, help="with at least so many failing calls")
+    parser.add_argument("--gap", type=int, default=400, help="calls between two that fail")
     parser.add_argument("--encrypted", action="store_true", help="on encrypted stores")
     options = parser.parse_args()
-    if options.removals:
+    if options.removals or options.faults:
         begin = time.monotonic()
         with TemporaryDirectory() as name:
             storm = residue(Path(name).resolve(), options)

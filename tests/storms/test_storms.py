@@ -7,11 +7,10 @@ import pytest
 
 from factmem import Key
 from tests.storms.chats import chat_storm
-from tests.storms.disk_faults.storm import CompilerMissingError
 from tests.storms.erasures import residue
 from tests.storms.kill_storm import kill_storm
-from tests.storms.many_processes import PROCESSES, TASKS, many_processes
 from tests.storms.power_cuts.__main__ import faults_after_cuts, record
+from tests.storms.preloaded import CompilerMissingError
 from tests.storms.rotation_storm import rotation_storm
 
 pytestmark = pytest.mark.storm
@@ -58,21 +57,6 @@ def test_rotations_lose_nothing_and_shut_out_every_older_key(
     assert outcome.operations > 50
 
 
-SAVES = 5
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-@pytest.mark.parametrize("places", [1, 50])
-@pytest.mark.parametrize("key", [None, Key.generate().to_base64()], ids=["plain", "encrypted"])
-async def test_processes_that_save_at_once(tmp_path: Path, key: str | None, places: int) -> None:
-    """Nothing is lost, no save fails, and this process sees each after it has returned."""
-    outcome = await many_processes(tmp_path / "store", saves=SAVES, places=places, key=key)
-
-    assert outcome.is_good, outcome
-    assert outcome.saved == PROCESSES * TASKS * SAVES
-    assert outcome.looks > 0
-
-
 CUTS = 8
 
 
@@ -99,14 +83,28 @@ def test_no_piece_of_what_was_removed_is_left(
     tmp_path: Path, *, encrypted: bool, is_mutant: bool
 ) -> None:
     """Beside a killed process and a failing disk."""
-    wanted = Namespace(removals=1, kills=0, faults=0, seed=7, encrypted=encrypted)
+    wanted = Namespace(removals=1, kills=0, faults=0, gap=400, seed=7, encrypted=encrypted)
     try:
-        storm = residue(tmp_path, wanted, operations=50, is_mutant=is_mutant)
+        storm = residue(tmp_path, wanted, operations=50, mutant="log" if is_mutant else "")
     except CompilerMissingError as exc:
         pytest.skip(str(exc))
 
     assert storm.clear > 10
     assert bool(storm.found) == is_mutant, storm.found
+
+
+@pytest.mark.parametrize("mutant", ["", "errors"])
+def test_a_failing_disk_loses_nothing(tmp_path: Path, mutant: str, thorough: bool) -> None:
+    """The process goes on, the others notice nothing, and no sound file is called damaged."""
+    faults = 60 if thorough else 25
+    wanted = Namespace(removals=0, kills=0, faults=faults, gap=20, seed=7, encrypted=not mutant)
+    try:
+        storm = residue(tmp_path, wanted, operations=60, mutant=mutant)
+    except CompilerMissingError as exc:
+        pytest.skip(str(exc))
+
+    assert storm.faults >= faults or storm.found
+    assert ("lost" in storm.found) == bool(mutant), storm.found
 
 
 def test_chats_are_learnt_while_workers_are_killed(tmp_path: Path) -> None:

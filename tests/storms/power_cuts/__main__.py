@@ -26,8 +26,8 @@ import anyio
 
 from factmem import Key
 from factmem.errors import FactmemError
-from tests.storms.disk_faults.storm import library
 from tests.storms.power_cuts.worker import opened
+from tests.storms.preloaded import library
 
 HEAD = struct.Struct("<IIqq")
 WRITE, SYNC, TRUNCATE, UNLINK, MOVE, NOTE = range(6)
@@ -125,6 +125,8 @@ class Notes:
     """The values of an operation that has not returned."""
     doubtful: dict[str, int] = field(default_factory=dict)
     """The values of operations that failed."""
+    saves: list[set[str]] = field(default_factory=list)
+    """The values of each save that may have been done, and of which none is removed since."""
     gone: set[str] = field(default_factory=set)
     removed: list[bytes] = field(default_factory=list)
     """What may be in no copy that is made later."""
@@ -140,7 +142,17 @@ class Notes:
         """Take a note of the worker."""
         kind, *words = note.split()
         match kind:
-            case "save" | "remove":
+            case "save":
+                self._begin(dict.fromkeys(words[1:], int(words[0])))
+                self.saves.append(set(words[1:]))
+            case "saves":
+                self._begin(dict(zip(words[1::2], map(int, words[::2]), strict=True)))
+            case "saved":
+                self.live |= {value: self.unsure.pop(value) for value in words}
+                self.end()
+            case "seen":
+                self.live |= {v: self.doubtful.pop(v) for v in words if v in self.doubtful}
+            case "remove":
                 self._begin(dict.fromkeys(words[1:], int(words[0])))
             case "erase":
                 known = (self.live | self.doubtful).items()
@@ -171,6 +183,7 @@ class Notes:
 
     def _begin(self, values: dict[str, int]) -> None:
         self.unsure = values
+        self.saves = [each for each in self.saves if not each & values.keys()]
         for value in values:
             self.live.pop(value, None)
             self.doubtful.pop(value, None)
@@ -212,6 +225,7 @@ async def faults_of(folder: Path, notes: Notes, key: str) -> list[str]:
         return [*found, f"damaged: {type(exc).__name__}: {exc}"]
     may_be = notes.live | notes.unsure | notes.doubtful
     found += ["lost" for value, owner in notes.live.items() if read.get(value) != owner]
+    found += ["torn" for save in notes.saves if save & read.keys() and not save <= read.keys()]
     found += ["revived" for value in read if value in notes.gone]
     found += ["invented" for value, owner in read.items() if may_be.get(value) != owner]
     return found
@@ -222,7 +236,7 @@ def record(root: Path, seed: int, key: str, operations: int = OPERATIONS) -> lis
     store, written = root / "home" / "store", root / "record"
     store.parent.mkdir(parents=True)
     environment = os.environ | {
-        "LD_PRELOAD": str(library(root, Path(__file__).with_name("recorder.c"))),
+        "LD_PRELOAD": str(library(root, "recorder.c")),
         "POWER_CUTS_FOLDER": str(store),
         "POWER_CUTS_RECORD": str(written),
     }

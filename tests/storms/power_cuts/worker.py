@@ -8,7 +8,7 @@ import ctypes
 import random
 import sqlite3
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -24,8 +24,8 @@ from tests.world import AGENT, USER
 
 NAMES = 4
 TAGS = [Concept(f"tags-{number}", "Tags", FactType.MULTIPLE) for number in range(3)]
-GAP = 400
-"""The calls between two that fail, on average."""
+AFTERWARDS = 3
+"""The saves that must succeed when the disk works again."""
 
 
 class Orders(NamedTuple):
@@ -37,10 +37,14 @@ class Orders(NamedTuple):
     key: str = ""
     first: str = "0"
     """The first of its users."""
-    is_faulty: str = ""
-    """Whether calls on its files fail."""
-    is_mutant: str = ""
-    """Whether the log is not emptied, so that a test sees a storm notice it."""
+    gap: str = ""
+    """The calls on its files between two that fail, on average; empty if none fails."""
+    mutant: str = ""
+    """A rule that is switched off, so that a test sees a storm notice it: of `MUTANTS`."""
+
+
+MUTANTS = ("log", "errors")
+"""The log is not emptied; what failed is acknowledged."""
 
 
 def opened(folder: Path | str, key: str) -> LocalFileMemoryProvider:
@@ -68,9 +72,12 @@ class Worker:
 
     def __init__(self, orders: Orders) -> None:
         self._orders = orders
+        self._is_faulty = bool(orders.gap)
         self._drawn = random.Random(int(orders.seed))
         self._library = ctypes.CDLL(None)
         self._live: dict[str, tuple[int, int]] = {}
+        self._held: set[str] = set()
+        """The values that were acknowledged, and not removed since."""
         self._places: dict[int, bytes] = {}
         """The keys of the places of its users, in an encrypted store."""
 
@@ -81,7 +88,7 @@ class Worker:
             print(*words, flush=True)
 
     def _fail(self, gap: int) -> None:
-        if self._orders.is_faulty:
+        if self._orders.gap:
             self._library.disk_faults_arm(
                 ctypes.c_long(gap), ctypes.c_ulong(self._drawn.getrandbits(32))
             )
@@ -89,7 +96,7 @@ class Worker:
     async def run(self) -> None:
         """Do all operations."""
         store, first = opened(self._orders.folder, self._orders.key), int(self._orders.first)
-        if self._orders.is_mutant:
+        if self._orders.mutant == "log":
             SqliteDatabase.truncate = lambda *_: True  # type: ignore[method-assign]
         for owner in range(first, first + NAMES) if self._orders.key else ():
             before = stored(self._orders.folder)
@@ -98,11 +105,15 @@ class Worker:
             if len(new) == 1:  # none of the other process, after an erasure
                 self._places[owner] = new.pop()
         self._note("ready")
-        self._fail(GAP)
+        self._fail(int(self._orders.gap or 0))
         for number in range(int(self._orders.operations)):
             chance, owner = self._drawn.random(), self._drawn.randrange(first, first + NAMES)
-            if chance < 0.6 or not self._live:
+            if chance < 0.5 or not self._live:
                 await self._save(store, owner)
+            elif chance < 0.55:
+                await self._save_at_once(store, range(first, first + NAMES))
+            elif chance < 0.6:
+                await self._tried(partial(self._read, store, owner))
             elif chance < 0.9:
                 await self._purge(store)
             elif chance < 0.95:
@@ -114,23 +125,30 @@ class Worker:
                 await self._tried(store.aclose)
                 store = opened(self._orders.folder, self._orders.key)
         self._fail(0)
+        self._is_faulty = False  # an error is a fault of the store from now on
+        for _ in range(AFTERWARDS):
+            await self._save(store, first)
         await store.aclose()
-        if self._orders.is_faulty:
+        if self._orders.gap:
             self._note("faults", *map(self._library.disk_faults_count, range(4)))
 
-    async def _tried(self, call: Callable[[], Awaitable[object]]) -> object:
-        """Await a call and note that it returned. Only a failing disk may be an error."""
+    async def _tried(self, call: Callable[[], Awaitable[object]]) -> bool:
+        """Await a call, and note and return whether it succeeded."""
+        is_done = await self._succeeds(call)
+        self._note("done" if is_done or self._orders.mutant == "errors" else "failed")
+        return is_done
+
+    async def _succeeds(self, call: Callable[[], Awaitable[object]]) -> bool:
+        """Await a call. Only a failing disk may be an error, and none is called damage."""
         try:
-            result = await call()
+            await call()
         except FactmemError as exc:
-            if not self._orders.is_faulty:
+            if not self._is_faulty:
                 raise
             if isinstance(exc, CorruptJournalError | DecryptionError):
                 self._note("wrong", type(exc).__name__, exc)
-            self._note("failed")
-            return None
-        self._note("done")
-        return result
+            return False
+        return True
 
     async def _save(self, store: LocalFileMemoryProvider, owner: int) -> None:
         topic = self._drawn.randrange(len(TAGS))
@@ -138,11 +156,44 @@ class Worker:
         values = [self._drawn.randbytes(size).hex() for _ in range(self._drawn.choice([1, 1, 4]))]
         self._note("save", owner, *values)
         fact = MultipleFacts(TAGS[topic], values)
-        await self._tried(lambda: store.save(fact, USER.of(f"{owner}"), AGENT))
+        if await self._tried(lambda: store.save(fact, USER.of(f"{owner}"), AGENT)):
+            self._held.update(values)
         self._live |= dict.fromkeys(values, (owner, topic))
+
+    async def _save_at_once(self, store: LocalFileMemoryProvider, owners: Iterable[int]) -> None:
+        """Save a value of each user by a task of its own: they share a commit."""
+        values = {self._drawn.randbytes(40).hex(): owner for owner in owners}
+        done: list[str] = []
+
+        async def save(value: str, owner: int) -> None:
+            fact = MultipleFacts(TAGS[0], [value])
+            if await self._succeeds(lambda: store.save(fact, USER.of(f"{owner}"), AGENT)):
+                done.append(value)
+
+        self._note("saves", *(f"{owner} {value}" for value, owner in values.items()))
+        async with anyio.create_task_group() as tasks:
+            for value, owner in values.items():
+                tasks.start_soon(save, value, owner)
+        self._note("saved", *done)
+        self._held.update(done)
+        self._live |= {value: (owner, 0) for value, owner in values.items()}
+
+    async def _read(self, store: LocalFileMemoryProvider, owner: int) -> None:
+        """Compare what is there with what was acknowledged; note what was not and is read."""
+        found: list[str] = []
+        for topic in TAGS:
+            facts = await store.load(topic, USER.of(f"{owner}"), AGENT)
+            found += [value for fact in facts for value in fact.values]
+        own = {value for value, (whose, _) in self._live.items() if whose == owner}
+        if missing := (own & self._held).difference(found):
+            self._note("wrong", f"{len(missing)} values are not there")
+        if len(set(found)) < len(found):
+            self._note("wrong", "a value is there twice")
+        self._note("seen", *(own & set(found) - self._held))
 
     async def _purge(self, store: LocalFileMemoryProvider) -> None:
         value = self._drawn.choice(sorted(self._live))
+        self._held.discard(value)
         owner, topic = self._live.pop(value)
         self._note("remove", owner, value)
 
@@ -156,6 +207,7 @@ class Worker:
 
     async def _erase(self, store: LocalFileMemoryProvider, owner: int) -> None:
         self._live = {value: place for value, place in self._live.items() if place[0] != owner}
+        self._held &= self._live.keys()
         self._note("erase", owner)
 
         async def erase() -> bool:
@@ -179,4 +231,5 @@ class Worker:
 
 
 if __name__ == "__main__":
-    anyio.run(Worker(Orders(*sys.argv[1:])).run)
+    _orders = Orders(*sys.argv[1:])
+    anyio.run(Worker(_orders).run, backend=("asyncio", "trio")[int(_orders.first) // NAMES % 2])

@@ -13,7 +13,7 @@ from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing._facts import AGENT, LANGUAGES, USER, languages
 from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import NewStore
-from tests.postgres.tampering import run
+from tests.postgres.tampering import tampered
 from tests.storms.changed_rows import unnoticed
 
 Read = Callable[[PostgresMemoryProvider], Awaitable[object]]
@@ -123,7 +123,7 @@ async def test_names(new_store: NewStore, dsn: str, store: str, names: bytes) ->
 
 async def test_no_change_goes_unnoticed(cluster: Cluster) -> None:
     """With an anchor from outside the database."""
-    outcomes = await run(cluster.dsn(), cases=20, seed=7)
+    outcomes = await tampered(cluster.dsn(), cases=20, seed=7)
 
     assert unnoticed(outcomes) == []
     assert sum(each.is_noticed for each in outcomes) > 10

@@ -1,4 +1,4 @@
-"""Random changes to the rows of a store, in any database, and the report on what noticed them."""
+"""Random changes to a store in any database: each is noticed, or changes nothing that is read."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
@@ -6,13 +6,18 @@ from functools import partial
 from random import Random
 from typing import Any, NamedTuple, TypeAlias
 
+from factmem.errors import FactmemError
+from factmem.providers._sql.store import SqlStore
+from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, languages, theme
+
 __all__ = [
     "TABLES",
     "Outcome",
     "Tables",
+    "Trial",
     "changes",
-    "copied",
     "print_counts",
+    "run",
     "unnoticed",
     "with_flipped_bit",
 ]
@@ -24,6 +29,7 @@ Change: TypeAlias = Callable[[Random, Tables, list[Tables]], None]
 
 PARTS = ("places", "entries", "topics")
 TABLES = ("stores", *PARTS, "indexes")
+PEOPLE = [PERSON.of(f"p{number}") for number in range(5)]
 
 
 class Outcome(NamedTuple):
@@ -37,9 +43,109 @@ class Outcome(NamedTuple):
     """True if everything that is read is what was saved."""
 
 
-def copied(tables: Tables) -> Tables:
-    """Return rows that can be changed."""
-    return {table: [dict(row) for row in rows] for table, rows in tables.items()}
+class Trial:
+    """A store with places, some of them purged or erased, and copies of its past."""
+
+    refusals: tuple[type[Exception], ...] = ()
+    """The errors of a database whose tables cannot have what a change made of them."""
+
+    def __init__(self, kinds: dict[str, Change], *, is_encrypted: bool) -> None:
+        self._kinds, self._is_encrypted = kinds, is_encrypted
+        self._older: list[Tables] = []
+
+    def opened(self) -> SqlStore:
+        """Return a new instance on the store."""
+        raise NotImplementedError
+
+    def tables(self) -> Tables:
+        """Return all rows of the store, which nobody has open."""
+        raise NotImplementedError
+
+    def write(self, tables: Tables) -> None:
+        """Replace all rows."""
+        raise NotImplementedError
+
+    def keep(self) -> None:
+        """Keep a copy of the store, from which changes take parts."""
+        self._older.append(self.tables())
+
+    async def prepare(self) -> None:
+        """Fill the store."""
+        for turn in range(3):
+            async with self.opened() as store:
+                for person in PEOPLE:
+                    await store.save(languages(f"v{turn}"), person, AGENT)
+                    await store.save(theme(f"theme {turn}"), person, AGENT)
+            self.keep()
+        async with self.opened() as store:
+            await store.forget(PEOPLE[0], AGENT, concept=LANGUAGES, value="v1", purge=True)
+            await store.erase(PEOPLE[1], AGENT)
+        self.keep()
+        async with self.opened() as store:
+            await store.erase(PEOPLE[2], AGENT)
+            await store.save(languages("again"), PEOPLE[2], AGENT)
+            self._truth = await _read(store)
+            self._anchor = await store.anchor()
+        self._now = self.tables()
+        if not self._is_encrypted:
+            # Only the anchor of an encrypted store knows what had been erased before it was taken.
+            kept = {row["place"] for row in self._now["places"]}
+            for tables in self._older:
+                tables["places"] = [row for row in tables["places"] if row["place"] in kept]
+
+    async def change(self, kind: str, random: Random) -> Outcome | None:
+        """Change the store, and look; None where the change left all as it was."""
+        changed = {table: [dict(row) for row in rows] for table, rows in self._now.items()}
+        self._kinds[kind](random, changed, self._older)
+        if all(_ordered(changed[table]) == _ordered(self._now[table]) for table in TABLES):
+            return None
+        try:
+            self.write(changed)
+        except self.refusals:
+            return None  # two rows of one key
+        try:
+            return await self.judged(kind)
+        finally:
+            self.write(self._now)
+
+    async def judged(self, kind: str) -> Outcome:
+        """Read all of the store, and verify it with an anchor."""
+        is_harmless, is_alone, is_noticed = False, False, False
+        async with self.opened() as store:
+            try:
+                is_harmless = await _read(store) == self._truth
+            except FactmemError:
+                is_alone = True
+        async with self.opened() as store:
+            try:
+                await store.verify(self._anchor)
+            except FactmemError:
+                is_noticed = True
+        return Outcome(kind, is_alone, is_alone or is_noticed, is_harmless)
+
+
+async def _read(store: SqlStore) -> object:
+    """Return all that can be read: one concept after the other first, then whole places."""
+    values = [await store.load(each, one, AGENT) for one in PEOPLE for each in (THEME, LANGUAGES)]
+    entries = [await store.entries(person, AGENT) for person in PEOPLE]
+    places = [await store.places(subjects=subjects) for subjects in (None, *([p] for p in PEOPLE))]
+    listed = [[(info.subject.entity, info.count) for info in infos] for infos in places]
+    return values, entries, listed, len(await store.list_places())
+
+
+def _ordered(rows: Table) -> Table:
+    return sorted(rows, key=str)
+
+
+async def run(trial: Trial, kinds: Iterable[str], *, cases: int, seed: int) -> list[Outcome]:
+    """Change a store in many ways, one after the other."""
+    random, outcomes, chosen = Random(seed), list[Outcome](), list(kinds)
+    await trial.prepare()
+    while len(outcomes) < cases:
+        outcome = await trial.change(random.choice(chosen), random)
+        if outcome is not None:
+            outcomes.append(outcome)
+    return outcomes
 
 
 def changes(*, without: Collection[str] = ()) -> dict[str, Change]:

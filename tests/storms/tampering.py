@@ -28,25 +28,23 @@ from factmem import (
     LocalFileMemoryProvider,
     SimpleStorage,
 )
-from factmem.errors import FactmemError
 from factmem.providers.storages import Storage
-from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, languages, theme
 from tests.storms.changed_rows import (
     TABLES,
     Outcome,
     Tables,
+    Trial,
     changes,
-    copied,
     print_counts,
+    run,
     unnoticed,
     with_flipped_bit,
 )
 
-__all__ = ["KINDS", "Trial", "run"]
+__all__ = ["KINDS", "Files"]
 
 BY_SQL = changes()
 PAGE = 4096
-PEOPLE = [PERSON.of(f"p{number}") for number in range(5)]
 
 
 def read_tables(path: Path) -> Tables:
@@ -112,106 +110,45 @@ BY_BYTES: dict[str, ByteChange] = {
 KINDS = (*BY_SQL, *BY_BYTES)
 
 
-class Trial:
-    """A store with places, some of them purged or erased, and copies of its past."""
+class Files(Trial):
+    """A local store, of which a copy is changed."""
+
+    refusals = (sqlite3.Error, OverflowError)
 
     def __init__(self, folder: Path, *, is_encrypted: bool) -> None:
+        super().__init__(BY_SQL, is_encrypted=is_encrypted)
         self._storage: Storage = SimpleStorage()
         if is_encrypted:
             self._storage = EncryptedStorage(Aes256GCMEncryptor(Key.generate()))
-        self._home, self._copy = folder / "home", folder / "copy"
-        self._older: list[tuple[bytes, Tables]] = []
+        self._root = folder / "store"
+        self._contents: list[bytes] = []
 
-    def _opened(self, root: Path) -> LocalFileMemoryProvider:
-        return LocalFileMemoryProvider(root, storage=self._storage)
+    def opened(self) -> LocalFileMemoryProvider:
+        return LocalFileMemoryProvider(self._root, storage=self._storage)
 
-    async def prepare(self) -> None:
-        """Fill the store."""
-        for turn in range(3):
-            async with self._opened(self._home) as store:
-                for person in PEOPLE:
-                    await store.save(languages(f"v{turn}"), person, AGENT)
-                    await store.save(theme(f"theme {turn}"), person, AGENT)
-            self._keep()
-        async with self._opened(self._home) as store:
-            await store.forget(PEOPLE[0], AGENT, concept=LANGUAGES, value="v1", purge=True)
-            await store.erase(PEOPLE[1], AGENT)
-        self._keep()
-        async with self._opened(self._home) as store:
-            await store.erase(PEOPLE[2], AGENT)
-            await store.save(languages("again"), PEOPLE[2], AGENT)
-            self._truth = await _read(store)
-            self._anchor = await store.anchor()
-        self._now, self._tables = self._content(), read_tables(self._home / "facts.db")
-        if isinstance(self._storage, SimpleStorage):
-            # Only the anchor of an encrypted store knows what had been erased before it was taken.
-            kept = {row["place"] for row in self._tables["places"]}
-            for _, tables in self._older:
-                tables["places"] = [row for row in tables["places"] if row["place"] in kept]
+    def tables(self) -> Tables:
+        self._contents.append((self._root / "facts.db").read_bytes())
+        return read_tables(self._root / "facts.db")
 
-    def _content(self) -> bytes:
-        return (self._home / "facts.db").read_bytes()
+    def write(self, tables: Tables) -> None:
+        self._put(self._contents[-1])
+        if tables is not self._now:
+            write_tables(self._root / "facts.db", tables)
 
-    def _keep(self) -> None:
-        self._older.append((self._content(), read_tables(self._home / "facts.db")))
+    def _put(self, content: bytes) -> None:
+        shutil.rmtree(self._root)
+        self._root.mkdir()
+        (self._root / "facts.db").write_bytes(content)
 
     async def change(self, kind: str, random: Random) -> Outcome | None:
-        """Change a copy of the store, and look; None where the change left all as it was."""
-        shutil.rmtree(self._copy, ignore_errors=True)
-        self._copy.mkdir(parents=True)
-        database = self._copy / "facts.db"
-        database.write_bytes(self._now)
-        if kind in BY_BYTES:
-            older = [content for content, _ in self._older]
-            content = BY_BYTES[kind](random, self._now, older)
-            if content == self._now:
-                return None
-            database.write_bytes(content)
-        else:
-            changed = copied(self._tables)
-            BY_SQL[kind](random, changed, [tables for _, tables in self._older])
-            if changed == self._tables:
-                return None
-            try:
-                write_tables(database, changed)
-            except (sqlite3.Error, OverflowError):
-                return None  # the tables themselves refuse it: two rows of one key
-        return await self._judged(kind)
-
-    async def _judged(self, kind: str) -> Outcome:
-        is_harmless, is_alone, is_noticed = False, False, False
-        async with self._opened(self._copy) as store:
-            try:
-                is_harmless = await _read(store) == self._truth
-            except FactmemError:
-                is_alone = True
-        async with self._opened(self._copy) as store:
-            try:
-                await store.verify(self._anchor)
-            except FactmemError:
-                is_noticed = True
-        return Outcome(kind, is_alone, is_alone or is_noticed, is_harmless)
-
-
-async def _read(store: LocalFileMemoryProvider) -> object:
-    """Return all that can be read: one concept after the other first, then whole places."""
-    values = [await store.load(each, one, AGENT) for one in PEOPLE for each in (THEME, LANGUAGES)]
-    entries = [await store.entries(person, AGENT) for person in PEOPLE]
-    places = await store.places()
-    listed = sorted((str(info.subject.entity), info.count) for info in places)
-    return values, entries, listed, len(await store.list_places())
-
-
-async def run(folder: Path, cases: int, seed: int, *, is_encrypted: bool) -> list[Outcome]:
-    """Change a store in many ways, one after the other."""
-    random, outcomes = Random(seed), list[Outcome]()
-    trial = Trial(folder, is_encrypted=is_encrypted)
-    await trial.prepare()
-    while len(outcomes) < cases:
-        outcome = await trial.change(random.choice(KINDS), random)
-        if outcome is not None:
-            outcomes.append(outcome)
-    return outcomes
+        if kind not in BY_BYTES:
+            return await super().change(kind, random)
+        *older, now = self._contents
+        content = BY_BYTES[kind](random, now, older)
+        if content == now:
+            return None
+        self._put(content)
+        return await self.judged(kind)
 
 
 def main() -> int:
@@ -224,9 +161,9 @@ def main() -> int:
     count = 0
     for is_encrypted in (False, True):
         with tempfile.TemporaryDirectory() as folder:
-            outcomes = anyio.run(
-                partial(run, is_encrypted=is_encrypted), Path(folder), given.cases // 2, given.seed
-            )
+            trial = Files(Path(folder), is_encrypted=is_encrypted)
+            work = partial(run, cases=given.cases // 2, seed=given.seed)
+            outcomes = anyio.run(work, trial, KINDS)
         print("encrypted" if is_encrypted else "plain", flush=True)
         print_counts(KINDS, outcomes)
         count += len(unnoticed(outcomes))

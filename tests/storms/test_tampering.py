@@ -6,8 +6,8 @@ from random import Random
 import pytest
 
 from factmem.providers._sql.sealing import _SUM_END, _CheckedLines
-from tests.storms.changed_rows import Outcome, unnoticed
-from tests.storms.tampering import Trial, run
+from tests.storms.changed_rows import Outcome, run, unnoticed
+from tests.storms.tampering import KINDS, Files
 
 both_kinds = pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "encrypted"])
 
@@ -16,7 +16,8 @@ both_kinds = pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain"
 @pytest.mark.parametrize("cases", [30, pytest.param(100, marks=pytest.mark.storm)])
 async def test_no_change_goes_unnoticed(tmp_path: Path, cases: int, *, is_encrypted: bool) -> None:
     """With an anchor from outside; damage of single lines also without one."""
-    outcomes = await run(tmp_path, cases, 7, is_encrypted=is_encrypted)
+    trial = Files(tmp_path, is_encrypted=is_encrypted)
+    outcomes = await run(trial, KINDS, cases=cases, seed=7)
 
     assert unnoticed(outcomes) == []
     for each in outcomes:
@@ -29,7 +30,7 @@ async def test_a_checksum_that_is_not_compared_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A trial that finds nothing, whatever the store does, would prove nothing."""
-    trial = Trial(tmp_path, is_encrypted=False)
+    trial = Files(tmp_path, is_encrypted=False)
     await trial.prepare()
 
     async def swapped() -> list[Outcome]:

@@ -119,7 +119,6 @@ else
 	$(python) -m tests.storms.erasures --histories $(HISTORIES)
 	$(python) -m tests.storms.chats --chats $(CHATS) --postgres
 endif
-	$(python) -m tests.storms.web_service --seconds $(WEB_SECONDS)
 	$(python) -m tests.storms.http_service --seconds $(WEB_SECONDS)
 
 # Small mistakes in the core, each of which the tests of its module must notice.

@@ -3,8 +3,6 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-import pytest
-
 from factmem.models.facts import Concept, FactState, FactType, SingleFact
 from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, THEME, USER, languages, theme
@@ -157,12 +155,3 @@ class LookingBack:
 
         assert fact.values == ("dark",)
         assert fact.concept.description == THEME.description
-
-    async def test_a_naive_moment_is_refused(self, provider: FactStore) -> None:
-        """Its time zone is unknown."""
-        noon = datetime(2001, 2, 3, 12)  # noqa: DTZ001
-
-        with pytest.raises(ValueError, match="time zone"):
-            await provider.load(THEME, USER, AGENT, as_of=noon)
-        with pytest.raises(ValueError, match="time zone"):
-            await provider.load_all(USER, AGENT, as_of=noon)

@@ -7,13 +7,7 @@ import psycopg
 import pytest
 
 from factmem.encryption import Aes256GCMEncryptor
-from factmem.errors import (
-    CorruptJournalError,
-    DecryptionError,
-    KeyRequiredError,
-    TamperedError,
-    WrongKeyError,
-)
+from factmem.errors import DecryptionError, KeyRequiredError, TamperedError, WrongKeyError
 from factmem.models.places import MemorySubject
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing._facts import AGENT, LANGUAGES, USER, languages
@@ -33,10 +27,6 @@ def sealed(new_store: NewStore) -> Callable[..., PostgresMemoryProvider]:
 async def _saved(provider: PostgresMemoryProvider) -> None:
     for value in ("first", "second", "third"):
         await provider.save(languages(value), USER, AGENT)
-
-
-def _place(store: str) -> str:
-    return f"(SELECT place FROM factmem.places JOIN factmem.stores USING (store) WHERE name = '{store}')"
 
 
 async def test_the_server_sees_no_name_and_no_value(
@@ -131,114 +121,20 @@ async def test_a_rotation_that_was_cut_short_is_finished_by_another(
     assert len(await sealed(OTHER).load(LANGUAGES, USER, AGENT)) == 3
 
 
-CHANGES = {
-    "a bit of a line": "UPDATE factmem.entries SET line = set_byte(line, 20, get_byte(line, 20) # 1) "
-    "WHERE place = {p} AND number = 2",
-    "lines swapped": "UPDATE factmem.entries SET number = CASE number WHEN 2 THEN -3 ELSE -2 END "
-    "WHERE place = {p} AND number IN (2, 3); "
-    "UPDATE factmem.entries SET number = -number WHERE place = {p} AND number < 0",
-    "the time of a line": "UPDATE factmem.entries SET at = at + 1 WHERE place = {p} AND number = 2",
-    "a line removed": "DELETE FROM factmem.entries WHERE place = {p} AND number = 2",
-    "the first line removed": "DELETE FROM factmem.entries WHERE place = {p} AND number = 1",
-    "the last line removed": "DELETE FROM factmem.entries WHERE place = {p} AND number = 3",
-    "the last line removed from the count too": "DELETE FROM factmem.entries "
-    "WHERE place = {p} AND number = 3; UPDATE factmem.places SET last = 2 WHERE place = {p}",
-    "all lines removed": "DELETE FROM factmem.entries WHERE place = {p}",
-    "the tail": "UPDATE factmem.places SET tail = set_byte(tail, 3, get_byte(tail, 3) # 1) "
-    "WHERE place = {p}",
-    "the data key": "UPDATE factmem.places SET data_key = set_byte(data_key, 30, "
-    "get_byte(data_key, 30) # 1) WHERE place = {p}",
-    "no data key": "UPDATE factmem.places SET data_key = NULL WHERE place = {p}",
-    "the names": "UPDATE factmem.places SET names = set_byte(names, 30, get_byte(names, 30) # 1) "
-    "WHERE place = {p}",
-    "a line doubled": "INSERT INTO factmem.entries SELECT place, 4, at, mark, store, line "
-    "FROM factmem.entries WHERE place = {p} AND number = 3; "
-    "UPDATE factmem.places SET last = 4 WHERE place = {p}",
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-async def test_changed_rows_do_not_verify(
-    sealed: Callable[..., PostgresMemoryProvider], dsn: str, store: str, change: str
-) -> None:
-    """Whoever can write to the tables cannot change what is read from them."""
-    await _saved(sealed())
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(CHANGES[change].format(p=_place(store)))
-
-    with pytest.raises(TamperedError):
-        await sealed().load(LANGUAGES, USER, AGENT)
-
-
-async def test_a_place_put_under_another_name_does_not_verify(
-    sealed: Callable[..., PostgresMemoryProvider], dsn: str, store: str
-) -> None:
-    """Neither its row nor its lines."""
-    provider = sealed()
-    await provider.save(languages("of alice"), PERSON.of("alice"), AGENT)
-    await provider.save(languages("of bob"), PERSON.of("bob"), AGENT)
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        found = connection.execute(
-            "SELECT place FROM factmem.places JOIN factmem.stores USING (store) WHERE name = %s",
-            [store],
-        ).fetchall()
-        one, two = (row[0] for row in found)
-        for table in ("places", "entries"):
-            for old, new in ((one, bytes(16)), (two, one), (bytes(16), two)):
-                connection.execute(
-                    f"UPDATE factmem.{table} SET place = %s WHERE place = %s", [new, old]
-                )
-
-    for name in ("alice", "bob"):
-        with pytest.raises(TamperedError):
-            await sealed().load(LANGUAGES, PERSON.of(name), AGENT)
-
-
 async def test_a_place_that_was_changed_is_neither_saved_to_nor_counted(
     sealed: Callable[..., PostgresMemoryProvider], dsn: str, store: str
 ) -> None:
     """It can be erased."""
     await _saved(sealed())
     with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(CHANGES["the tail"].format(p=_place(store)))
+        connection.execute(
+            "UPDATE factmem.places SET tail = set_byte(tail, 3, get_byte(tail, 3) # 1) "
+            "WHERE store = (SELECT store FROM factmem.stores WHERE name = %s)",
+            [store],
+        )
 
     with pytest.raises(DecryptionError):
         await sealed().save(languages("more"), USER, AGENT)
 
     assert (await sealed().erase(USER, AGENT)).count is None
     await sealed().save(languages("again"), USER, AGENT)
-
-
-@pytest.mark.parametrize("kind", ["plain", "sealed"])
-async def test_an_anchor_detects_an_older_copy(
-    new_store: NewStore, dsn: str, store: str, kind: str
-) -> None:
-    """Nothing in the database reveals it."""
-    options = {} if kind == "plain" else {"encryption": Aes256GCMEncryptor(KEY)}
-    provider = new_store(**options)
-    await provider.verify(await provider.anchor())
-    await _saved(provider)
-    older = await provider.anchor()
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        copies = (
-            f"CREATE TABLE copy_{kind}_p AS SELECT * FROM factmem.places WHERE place = {_place(store)};"
-            f"CREATE TABLE copy_{kind}_e AS SELECT * FROM factmem.entries WHERE place = {_place(store)}"
-        )
-        connection.execute(copies)
-        await provider.save(languages("fourth"), USER, AGENT)
-        anchor = await provider.anchor()
-        await provider.verify(older)
-        await provider.verify(anchor)
-
-        connection.execute(
-            f"DELETE FROM factmem.entries WHERE place = {_place(store)};"
-            f"DELETE FROM factmem.places WHERE place = {_place(store)};"
-            f"INSERT INTO factmem.places SELECT * FROM copy_{kind}_p;"
-            f"INSERT INTO factmem.entries SELECT * FROM copy_{kind}_e;"
-            f"DROP TABLE copy_{kind}_p, copy_{kind}_e"
-        )
-
-    assert len(await new_store(**options).load(LANGUAGES, USER, AGENT)) == 3
-    await new_store(**options).verify(older)
-    with pytest.raises((TamperedError, CorruptJournalError), match="had come to 4"):
-        await new_store(**options).verify(anchor)

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import random
 import time
 import weakref
 from collections import Counter
@@ -11,13 +10,10 @@ import anyio
 import pytest
 from anyio.lowlevel import current_token
 
-from factmem.models.places import MemorySubject
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import NewStore
-
-PERSON = MemorySubject("person", "", 1, per_entity=True)
 
 ON_ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
@@ -38,9 +34,9 @@ async def _warm(provider: PostgresMemoryProvider) -> None:
     await provider.load(LANGUAGES, USER, AGENT)
 
 
-async def _values(provider: PostgresMemoryProvider, subject: MemorySubject = USER) -> Counter[str]:
+async def _values(provider: PostgresMemoryProvider) -> Counter[str]:
     """Return how often each value was saved."""
-    entries = await provider.entries(subject, AGENT)
+    entries = await provider.entries(USER, AGENT)
     return Counter(
         str(value) for entry in entries for fact in entry["facts"] for value in fact["values"]
     )
@@ -64,22 +60,6 @@ async def test_the_event_loop_runs_while_the_server_is_silent(
         cluster.resume()
 
     assert (await _values(provider))["kept"] == 1
-
-
-async def test_more_than_a_batch_gathers_at_once(new_store: NewStore) -> None:
-    """Those that the first batch has no room for are in the next one."""
-    provider = new_store()
-    await _warm(provider)
-
-    with anyio.fail_after(60):
-        async with anyio.create_task_group() as group:
-            for number in range(700):
-                group.start_soon(provider.save, languages(f"v{number}"), USER, AGENT)
-
-    found = await _values(provider)
-    assert {f"v{number}": found[f"v{number}"] for number in range(700)} == {
-        f"v{number}": 1 for number in range(700)
-    }
 
 
 async def test_more_reads_than_a_batch_gather_at_once(new_store: NewStore) -> None:
@@ -155,56 +135,6 @@ async def test_saves_survive_the_end_of_the_first_task(
     assert found["ended"] <= 1
 
 
-@ON_ASYNCIO
-async def test_random_ends_of_tasks_lose_and_double_nothing(new_store: NewStore) -> None:
-    """What was acknowledged is there once; what was cancelled is there once or not at all."""
-    await _cancel_at_random(new_store(), seconds=1.5)
-
-
-@ON_ASYNCIO
-@pytest.mark.storm
-async def test_random_ends_of_tasks_for_a_while(new_store: NewStore) -> None:
-    """The same for longer."""
-    await _cancel_at_random(new_store(), seconds=12)
-
-
-async def _cancel_at_random(provider: PostgresMemoryProvider, seconds: float) -> None:
-    await _warm(provider)
-    rng, started, acknowledged = random.Random(16), 0, set[str]()
-    running: set[asyncio.Task[None]] = set()
-
-    async def save(value: str) -> None:
-        await provider.save(languages(value), PERSON.of(str(len(value) % 3)), AGENT)
-        acknowledged.add(value)
-
-    end = anyio.current_time() + seconds
-    while anyio.current_time() < end:
-        for _ in range(rng.randrange(40)):
-            started += 1
-            running.add(asyncio.create_task(save(f"v{started}")))
-        for _ in range(rng.randrange(6)):
-            await asyncio.sleep(0)
-        await asyncio.sleep(rng.choice([0, 0, 0.001, 0.003]))
-        for task in rng.sample(sorted(running, key=id), min(len(running), rng.randrange(12))):
-            task.cancel()
-        running = {task for task in running if not task.done()}
-        if len(running) > 600:
-            await asyncio.wait(running)
-    with anyio.fail_after(60):
-        await asyncio.gather(*running, return_exceptions=True)
-    await provider.aclose()
-
-    reader = PostgresMemoryProvider(provider._server.connections._source, store=provider._name)
-    try:
-        found = sum([await _values(reader, PERSON.of(str(n))) for n in range(3)], Counter[str]())
-    finally:
-        await reader.aclose()
-    assert len(acknowledged) > 100
-    assert started > len(acknowledged)
-    assert acknowledged - set(found) == set()
-    assert {value: times for value, times in found.items() if times > 1 and value != "first"} == {}
-
-
 async def test_cancelled_scopes_leave_whole_saves(new_store: NewStore, cluster: Cluster) -> None:
     """A save that was sent is waited for; one that was not begun is not done."""
     provider = new_store(max_connections=1)
@@ -234,23 +164,6 @@ async def test_cancelled_scopes_leave_whole_saves(new_store: NewStore, cluster: 
 
     found = await _values(provider)
     assert (found["begun"], found["queued"], found["kept"]) == (1, 0, 1)
-
-
-async def test_closing_waits_for_what_is_under_way(new_store: NewStore) -> None:
-    """Saves that began before `aclose` are acknowledged, and stored."""
-    provider = new_store()
-    await _warm(provider)
-
-    async with anyio.create_task_group() as group:
-        for number in range(300):
-            group.start_soon(provider.save, languages(f"v{number}"), USER, AGENT)
-        await anyio.wait_all_tasks_blocked()
-        await provider.aclose()
-
-    found = await _values(new_store())
-    assert sum(found[f"v{number}"] for number in range(300)) == 300
-    with pytest.raises(ValueError, match="closed"):
-        await provider.save(languages("after"), USER, AGENT)
 
 
 async def test_event_loops_in_threads_share_a_store(

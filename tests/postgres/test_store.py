@@ -13,7 +13,7 @@ import pytest
 from factmem.errors import StorageError, StoreBusyError, UnreachableError
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, SingleFact
-from factmem.models.places import MemoryScopesProfile, MemorySubject, identity_of
+from factmem.models.places import MemoryScopesProfile, identity_of
 from factmem.providers._postgres import schema
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
@@ -144,33 +144,6 @@ async def test_the_servers_clock_is_the_default(new_store: NewStore, dsn: str) -
     assert abs(datetime.fromisoformat(entry["at"]) - datetime.now(UTC)) < timedelta(seconds=5)
 
 
-async def test_keep_history_compacts_by_itself(new_store: NewStore) -> None:
-    """More than half of 600 saves of one value are history."""
-    provider = new_store(keep_history=timedelta(0))
-    for number in range(600):
-        await provider.save(theme(f"v{number}"), USER, AGENT)
-
-    entries = await provider.entries(USER, AGENT)
-
-    assert len(entries) < 400
-    assert [fact.value for fact in await provider.load(THEME, USER, AGENT)] == ["v599"]
-
-
-async def test_compact_keeps_what_is_current(new_store: NewStore) -> None:
-    """And frees the bytes of the rest, which the place's size shows."""
-    provider = new_store()
-    for number in range(5):
-        await provider.save(theme(f"v{number}"), USER, AGENT)
-    (before,) = await provider.places()
-
-    freed = await provider.compact(USER, AGENT)
-
-    (after,) = await provider.places()
-    assert freed > 0
-    assert after.bytes == before.bytes - freed
-    assert [fact.value for fact in await new_store().load(THEME, USER, AGENT)] == ["v4"]
-
-
 async def test_long_places_are_read_in_parts(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,22 +157,6 @@ async def test_long_places_are_read_in_parts(
 
     assert len(await other.load(LANGUAGES, USER, AGENT)) == 10
     assert len(await other.entries(USER, AGENT)) == 10
-
-
-async def test_many_places_are_listed_in_parts(
-    new_store: NewStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each question lists and reads a limited number of them."""
-    monkeypatch.setattr("factmem.providers._sql.places.MOST_LISTED", 3)
-    provider = new_store()
-    people = [MemorySubject("person", "", 1, per_entity=True).of(f"p{n}") for n in range(10)]
-    for person in people:
-        await provider.save(theme("dark"), person, AGENT)
-
-    found = await provider.places()
-
-    assert [info.subject.entity for info in found] == sorted(p.entity or "" for p in people)
-    assert len(await provider.places(subjects=people[:2])) == 2
 
 
 async def test_a_locked_place_is_busy_for_writers_only(new_store: NewStore, dsn: str) -> None:

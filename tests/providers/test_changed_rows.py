@@ -1,6 +1,7 @@
 """Columns that decide which place is listed, copied and erased: changed by who can write the disk."""
 
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,12 @@ from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import Storage
 from factmem.testing._facts import AGENT, PERSON, THEME, languages, theme
 from factmem.testing.clock import SettableClock
+from factmem.transfer.bundle import export_facts
 from tests.providers.local_stores import ALICE, BOB, current, run
 
 CHANGES: dict[str, object] = {
     "owner": b"x" * 16,
+    "owner ": b"",
     "subject": b"x" * 16,
     "scope": b"x" * 16,
     "store": 2,
@@ -33,15 +36,17 @@ CHANGES: dict[str, object] = {
 
 
 def change(root: Path, column: str, value: object, *, chat: bool = False) -> None:
-    which = "place <> owner" if chat else "place = owner"
+    longest = "SELECT place FROM entries GROUP BY place ORDER BY count(*) DESC LIMIT 1"
+    which = "place <> owner" if chat else f"place = ({longest})"
     run(root, f"UPDATE places SET {column} = ? WHERE {which}", value)
 
 
 async def of_bob(root: Path, storage: Storage, *, chat: bool) -> LocalFileMemoryProvider:
-    """Return a store with one place, which has a conversation."""
+    """Return a store with a place of Bob, which may have a conversation, and one of Alice."""
     async with LocalFileMemoryProvider(root, storage=storage) as store:
         await store.save(theme("dark"), BOB, AGENT)
         await store.save(languages("java"), BOB, AGENT)
+        await store.save(theme("light"), ALICE, AGENT)
         if chat:
             memory = AgentMemory(
                 store, scopes=MemoryScopesProfile(agent=AGENT.name), subjects=[PERSON]
@@ -70,6 +75,16 @@ async def test_a_changed_row_of_a_place_is_not_read(
     async with LocalFileMemoryProvider(root, storage=storage) as store:
         with pytest.raises((CorruptJournalError, TamperedError)):
             await store.forget(BOB, AGENT, concept=THEME, purge=True)
+    if column.strip() in {"owner", "store", "bytes"}:
+        async with LocalFileMemoryProvider(root, storage=storage) as store:
+            for call in (
+                store.places,
+                store.verify,
+                partial(export_facts, store, root.with_name("bundle")),
+                partial(store.places, subjects=[ALICE, BOB], scopes=[AGENT]),
+            ):
+                with pytest.raises((CorruptJournalError, TamperedError)):
+                    await call()
 
 
 @pytest.mark.parametrize("column", ["owner", "subject", "scope", "bytes ", "recorded_at", "tail "])

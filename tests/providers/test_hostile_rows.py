@@ -85,34 +85,6 @@ async def test_names_of_another_form_are_an_error(root: Path, names: bytes) -> N
                 await call()
 
 
-HIDDEN = {
-    "by its bytes": "bytes = 0",
-    "by the number of the store": "store = 7",
-    "by an owner before all others": "owner = x''",
-    "by another owner": "owner = randomblob(16)",
-}
-
-
-@pytest.mark.parametrize("hidden", HIDDEN)
-async def test_a_user_cannot_be_hidden_from_a_listing(
-    root: Path, storage: Storage, hidden: str
-) -> None:
-    """Nor from an export and an erasure: a column that finds a row is an error where it is wrong."""
-    await filled(root, storage)
-    place = run(root, "SELECT place FROM places LIMIT 1")[0][0]
-    run(root, f"UPDATE places SET {HIDDEN[hidden]} WHERE place = ?", place)
-
-    async with LocalFileMemoryProvider(root, storage=storage) as store:
-        for call in (
-            store.places,
-            store.verify,
-            partial(export_facts, store, root.with_name("bundle")),
-            partial(store.places, subjects=[ALICE, BOB], scopes=[AGENT]),
-        ):
-            with pytest.raises((TamperedError, CorruptJournalError)):
-                await call()
-
-
 LAST = "SELECT max(owner) FROM places"
 MOVED = f"place <> owner AND owner < ({LAST})"
 

@@ -1,11 +1,9 @@
-"""The in-memory store: the whole contract, and threads."""
+"""The in-memory store: the whole contract, and stores that nobody closes."""
 
 import gc
 import logging
 import sqlite3
-import threading
 import weakref
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -26,11 +24,6 @@ from tests.contracts.places import CALLS, Call
 from tests.contracts.stores import WholeStoreContract
 from tests.tables import table
 
-THREADS = 8
-
-
-TASKS = 16
-
 
 class TestInMemoryProvider(WholeStoreContract):
     def make_provider(self, clock: TimeProvider) -> InMemoryProvider:
@@ -44,41 +37,6 @@ class TestInMemoryProvider(WholeStoreContract):
             await store.save(theme("dark"), USER, AGENT)
 
         assert await store.entries(USER, AGENT) == []
-
-
-@pytest.mark.parametrize("backends", [["asyncio"], ["trio"], ["asyncio", "trio"]], ids=str)
-def test_threads_share_a_store(backends: Sequence[str]) -> None:
-    """Each has its own loop, of either kind: every save is stored, every reader can read."""
-    store = InMemoryProvider()
-    errors: list[BaseException] = []
-
-    async def save(thread: int, task: int) -> None:
-        fact = languages(f"{thread}-{task}-a", f"{thread}-{task}-b")
-        await store.save(fact, USER, AGENT)
-        assert fact in await store.load(LANGUAGES, USER, AGENT)
-
-    async def work(thread: int) -> None:
-        async with anyio.create_task_group() as tasks:
-            for task in range(TASKS):
-                tasks.start_soon(save, thread, task)
-
-    def run(thread: int) -> None:
-        try:
-            anyio.run(work, thread, backend=backends[thread % len(backends)])
-        except BaseException as exc:  # an exception in a thread would be lost
-            errors.append(exc)
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-
-    async def count() -> int:
-        return len(await store.load(LANGUAGES, USER, AGENT))
-
-    assert errors == []
-    assert anyio.run(count) == THREADS * TASKS
 
 
 @pytest.mark.parametrize("kind", ["memory", "files"])

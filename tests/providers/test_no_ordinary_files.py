@@ -14,7 +14,7 @@ from factmem.errors import CorruptJournalError, StorageError
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import Storage
 from factmem.testing._facts import AGENT, theme
-from tests.providers.local_stores import ALICE, current, is_sound
+from tests.providers.local_stores import ALICE, BOB, current, is_sound
 
 
 def pipe(path: Path) -> None:
@@ -53,11 +53,8 @@ def listener(path: Path) -> None:
             os.close(here)
 
 
-THINGS = pytest.mark.parametrize(
-    "thing",
-    [pipe, folder, link, dangling_link, loop, device, listener],
-    ids=lambda thing: thing.__name__,
-)
+OBJECTS = [pipe, folder, link, dangling_link, loop, device, listener]
+THINGS = pytest.mark.parametrize("thing", OBJECTS, ids=lambda thing: thing.__name__)
 OUTSIDE = "not a byte of this may change"
 
 
@@ -123,21 +120,27 @@ async def test_a_lock_that_is_not_a_file(
     assert await current(store) == ["light"]
 
 
-@pytest.mark.parametrize("name", ["facts.db-wal", "facts.db-shm"])
-@THINGS
-async def test_a_log_that_is_not_a_file(
+def hard_link(path: Path) -> None:
+    path.hardlink_to(path.parents[2] / "moved")
+
+
+@pytest.mark.parametrize("name", ["facts.db-wal", "facts.db-shm", "facts.db-journal", "reserve"])
+@pytest.mark.parametrize("thing", [*OBJECTS, hard_link], ids=lambda thing: thing.__name__)
+async def test_a_log_or_reserve_that_is_not_a_file(
     root: Path, storage: Storage, thing: Callable[[Path], None], name: str
 ) -> None:
-    """It was there before the store was opened. SQLite refuses it, or does without."""
+    """It was there before the store was opened. It is refused, or done without."""
     async with LocalFileMemoryProvider(root, storage=storage) as store:
         await store.save(theme("dark"), ALICE, AGENT)
     (outside := root.parent.parent / "moved").write_text(OUTSIDE)
+    (root / name).unlink(missing_ok=True)
     thing(root / name)
     store = LocalFileMemoryProvider(root, storage=storage)
 
     with suppress(StorageError):
         assert await current(store) == ["dark"]
         await store.save(theme("light"), ALICE, AGENT)
+        await store.erase(BOB, AGENT)
     await store.aclose()
 
     assert outside.read_text() == OUTSIDE

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from time import monotonic, sleep
@@ -192,36 +192,6 @@ def test_waiters_for_a_lock_take_turns(tmp_path: Path) -> None:
     for name in "abcdef":
         at = [number for number, each in enumerate(steady) if each == name]
         assert max(later - earlier for earlier, later in pairwise(at)) <= 3 * 6
-
-
-def linked(target: Path, path: Path) -> None:
-    os.link(target, path)
-
-
-def symlinked(target: Path, path: Path) -> None:
-    path.symlink_to(target)
-
-
-@pytest.mark.parametrize("link", [linked, symlinked])
-@pytest.mark.parametrize(
-    "name", ["facts.db-wal", "facts.db-shm", "facts.db-journal", "reserve", "lock"]
-)
-async def test_a_link_is_not_followed(
-    root: Path, storage: Storage, name: str, link: Callable[[Path, Path], None]
-) -> None:
-    """A file outside the store is not written to, whatever links to it."""
-    async with LocalFileMemoryProvider(root, storage=storage) as store:
-        await store.save(theme("dark"), ALICE, AGENT)
-    outside = root.with_name("outside")
-    outside.write_bytes(bytes(5000))
-    (root / name).unlink(missing_ok=True)
-    link(outside, root / name)
-
-    with suppress(StorageError):
-        async with LocalFileMemoryProvider(root, storage=storage) as store:
-            await store.save(theme("dim"), ALICE, AGENT)
-            await store.erase(ALICE, AGENT)
-    assert outside.read_bytes() == bytes(5000)
 
 
 async def test_databases_of_two_folders_are_not_exchanged(tmp_path: Path) -> None:

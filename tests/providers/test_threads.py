@@ -16,11 +16,13 @@ import pytest
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.errors import StorageError
+from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage
 from factmem.testing._facts import AGENT, LANGUAGES, languages
 from tests.processes import apart
 from tests.providers.local_stores import ALICE, BOB, KEY
+from tests.world import KINDS, LocalStore
 
 THREADS, TASKS, SAVES = 8, 16, 4
 DEADLINE = 60.0
@@ -32,18 +34,20 @@ def text(key: Key | None) -> str | None:
     return None if key is None else key.to_base64()
 
 
-def opened(root: str, key: str | None) -> LocalFileMemoryProvider:
+def opened(root: str, key: str | None) -> LocalStore:
+    if not root:
+        return InMemoryProvider()
     storage = None if key is None else EncryptedStorage(Aes256GCMEncryptor(key))
     return LocalFileMemoryProvider(root, storage=storage)
 
 
-async def values(store: LocalFileMemoryProvider) -> list[str]:
+async def values(store: LocalStore) -> list[str]:
     """Return the saved values about Alice and Bob."""
     found = [fact for who in (ALICE, BOB) for fact in await store.load(LANGUAGES, who, AGENT)]
     return [value for fact in found for value in fact.values]
 
 
-async def save(store: LocalFileMemoryProvider, value: str) -> None:
+async def save(store: LocalStore, value: str) -> None:
     """Save a value in one of two places, and check that it can be read."""
     fact, subject = languages(value), (ALICE, BOB)[sum(value.encode()) % 2]
     await store.save(fact, subject, AGENT)
@@ -82,20 +86,20 @@ def in_eight_threads(backends: Sequence[str], root: str, key: str | None) -> Non
         for number in range(TASKS)
         for each in range(SAVES)
     }
-    for one in (store, opened(root, key)):
+    for one in (store, opened(root, key) if root else store):
         found = anyio.run(values, one, backend=backends[0])
         assert len(found) == len(wanted)
         assert set(found) == wanted
 
 
-@pytest.mark.storm
-@both_kinds
+@pytest.mark.parametrize(
+    "kind", ["memory", *(pytest.param(kind, marks=pytest.mark.storm) for kind in KINDS[1:])]
+)
 @pytest.mark.parametrize("backends", [["asyncio"], ["trio"], ["asyncio", "trio"]])
-def test_eight_threads_with_their_own_loops(
-    root: Path, key: Key | None, backends: list[str]
-) -> None:
+def test_eight_threads_with_their_own_loops(root: Path, kind: str, backends: list[str]) -> None:
     """They share one store and its writes."""
-    apart(in_eight_threads, backends, str(root), text(key), deadline=DEADLINE)
+    folder, key = "" if kind == "memory" else str(root), KEY if kind == "encrypted" else None
+    apart(in_eight_threads, backends, folder, text(key), deadline=DEADLINE)
 
 
 def without_a_thread(backend: str, root: str) -> None:

@@ -68,6 +68,8 @@ class Outcome:
     """Chats that were given up, and queued again at the end."""
     lost: int = 0
     twice: int = 0
+    foreign: int = 0
+    """Statements of other users."""
     came_back: int = 0
     """Erased statements that are there."""
     older: int = 0
@@ -77,13 +79,15 @@ class Outcome:
     @property
     def is_good(self) -> bool:
         """Return True if no fault was found."""
-        return not (self.lost or self.twice or self.came_back or self.older or self.errors)
+        return not any(
+            (self.lost, self.twice, self.foreign, self.came_back, self.older, self.errors)
+        )
 
     def __str__(self) -> str:
         return (
             f"{self.statements} statements, {self.kills} kills, {self.erasures} erasures, "
             f"{self.given_up} chats given up and queued again; {self.lost} lost, {self.twice} learnt "
-            f"twice, {self.came_back} erased back, {self.older} older current, errors: "
+            f"twice, {self.foreign} of others, {self.came_back} erased back, {self.older} older current, errors: "
             f"{self.errors[:3]}"
         )
 
@@ -290,6 +294,7 @@ class _Storm:
         outcome = self.outcome
         outcome.lost += sum(shade not in learnt for shade in said.shades)
         outcome.twice += sum(count > 1 for count in learnt.values())
+        outcome.foreign += len(learnt.keys() - said.erased - set(said.shades))
         outcome.came_back += len(said.erased & learnt.keys())
         facts = await store.load(THEME, alice, AGENT)
         kept = [shade for shade in said.shades if shade in learnt]

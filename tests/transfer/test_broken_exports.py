@@ -17,7 +17,7 @@ from factmem._cli.application import app
 from tests.tables import table
 
 ONE, TWO = "I am vegan", "I live in Busan"
-AT = "2026-01-01T00:00:00Z"
+AT, EARLY = "2026-01-01T00:00:00Z", "0001-01-01T00:00:00+09:00"
 
 
 def chatgpt(*bad: Any, current: Any = "c", more: Any = None, **nodes: Any) -> dict[str, Any]:
@@ -143,6 +143,8 @@ CHATS: list[Form] = [
     ("id of the chat null", chatgpt(more={"id": None}), 0),
     ("mapping null", [{"id": "9", "mapping": None}, chatgpt()], 1),
     ("a chat null", [None, chatgpt()], 1),
+    ("a chat empty", [{}, chatgpt()], 1),
+    ("author a number", [{"id": "9", "mapping": {"a": {"message": {"author": 7}}}}, chatgpt()], 1),
     ("claude: text null", claude(human("b", None)), 0),
     ("claude: text and content null", claude(human("b", None, content=None)), 1),
     ("claude: content a string", claude(human("b", "x", content="x")), 0),
@@ -156,6 +158,9 @@ CHATS: list[Form] = [
     ("claude: parent gone", claude(human("b", "x", parent_message_uuid="gone")), 2),
     ("claude: messages null", [{"uuid": "9", "chat_messages": None}, claude()], 1),
     ("claude: no uuid", claude(uuid=None), 0),
+    ("claude: uuid blank", [claude(uuid="\n"), claude()], 1),
+    ("claude: sender unknown", claude(human("b", "x", sender="robot")), 1),
+    ("claude: a time of the year 0", claude(human("b", "x", created_at=EARLY)), 1),
     ("claude: one chat", json.dumps(claude(), indent=1), 0),
     ("claude: a chat a line", lines(claude(), claude(None, uuid="3")), 1),
     ("cut off", CUT, 1),

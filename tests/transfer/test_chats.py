@@ -195,32 +195,6 @@ async def test_a_chat_that_must_not_be_remembered_is_stored_only(tmp_path: Path)
     assert (await memory.conversations.pending()).pending == 0
 
 
-FIRST = of_claude()["chat_messages"][0]
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {},
-        7,
-        None,
-        {"id": "x", "mapping": {"a": {"message": {"author": 7}}}},
-        {"uuid": "x", "chat_messages": [{"uuid": "1", "sender": "robot"}]},
-        {"uuid": "x", "chat_messages": 7},
-        {"uuid": "\n", "chat_messages": of_claude()["chat_messages"]},
-        {"uuid": "x", "chat_messages": [{**FIRST, "created_at": "0001-01-01T00:00:00+09:00"}]},
-    ],
-)
-async def test_a_damaged_chat_is_reported_and_the_others_imported(
-    tmp_path: Path, wrong: object
-) -> None:
-    store = InMemoryProvider()
-    file = written(tmp_path, wrong, of_claude())
-    report = await import_chats(file, store, scope=AGENT, subject=ALICE)
-
-    assert (len(report.problems), report.new) == (1, 2)
-
-
 @pytest.mark.parametrize("text", [b"", b"[", b'[{"uuid": "x"', b"[[" * 100_000, b"[1 2"])
 async def test_another_file_is_an_error(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "conversations.json"

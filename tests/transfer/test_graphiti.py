@@ -11,6 +11,7 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.store import FactStore
 from factmem.transfer.memories import import_graphiti
 from factmem.transfer.reports import ImportReport
+from tests.tables import table
 from tests.world import USER
 
 APP = MemoryScope.Product("my-app")
@@ -78,53 +79,46 @@ async def test_an_edge_without_episodes_has_a_source(store: InMemoryProvider) ->
     assert fact.source == FactSource(SourceKind.DOCUMENT, "graphiti")
 
 
-async def test_an_ended_edge_held_until_its_end_as_was_known_then(store: InMemoryProvider) -> None:
-    await imported(edge(**ENDED), into=store)
-
-    assert await held(store) == []
-    assert await held(store, valid_at="2024-06") == ["Alice lives in Busan"]
-    assert await held(store, valid_at="2025-02-15") == []
-    assert await held(store, valid_at="2022") == []
-    before = datetime(2025, 2, 20, tzinfo=UTC)  # Graphiti did not know of the end yet
-    assert await held(store, as_of=before) == ["Alice lives in Busan"]
-
-
-async def test_an_edge_that_was_over_when_it_was_said_replaces_nothing(
-    store: InMemoryProvider,
-) -> None:
-    over = {"invalid_at": "2022-08-01T00:00:00Z", "expired_at": "2024-03-01T09:00:01Z"}
-    jeju = edge("Alice lives in Jeju", uuid="e2", valid_at="2022-05-01T00:00:00Z", **over)
-    report = await imported(edge(), jeju, into=store, concepts=[LIVES_IN])
-
-    assert report.new == 2
-    assert await held(store) == ["Alice lives in Busan"]
-    assert await held(store, valid_at="2022-06") == ["Alice lives in Jeju"]
+BUSAN, JEJU = "Alice lives in Busan", "Alice lives in Jeju"
+OVER = {
+    "valid_at": "2022-05-01T00:00:00Z",
+    "invalid_at": "2022-08-01T00:00:00Z",
+    "expired_at": "2024-03-01T09:00:01Z",
+}
+MAY = "2023-05-04T00:00:00Z"
+NEW = {"valid_at": None, "created_at": "2026-01-01T00:00:00Z"}
+OLD = {**NEW, "created_at": "2026-01-02T00:00:00Z", "reference_time": "2021-01-01T00:00:00Z"}
+BEFORE = datetime(2025, 2, 20, tzinfo=UTC)
 
 
-async def test_the_end_of_an_edge_without_invalid_at_is_when_it_expired(
-    store: InMemoryProvider,
-) -> None:
-    await imported(edge(expired_at="2025-03-01T09:00:00Z"), into=store)
-    assert await held(store, valid_at="2025-02") == ["Alice lives in Busan"]
-    assert await held(store, valid_at="2025-04") == []
+@table(
+    ("edges", "asked", "found"),
+    [
+        # An ended edge held until its end; before it expired, Graphiti did not know of that end.
+        ([edge(**ENDED)], {}, []),
+        ([edge(**ENDED)], {"valid_at": "2024-06"}, [BUSAN]),
+        ([edge(**ENDED)], {"valid_at": "2025-02-15"}, []),
+        ([edge(**ENDED)], {"valid_at": "2022"}, []),
+        ([edge(**ENDED)], {"as_of": BEFORE}, [BUSAN]),
+        # One that was over when it was said replaces nothing.
+        ([edge(), edge(JEJU, uuid="e2", **OVER)], {}, [BUSAN]),
+        ([edge(), edge(JEJU, uuid="e2", **OVER)], {"valid_at": "2022-06"}, [JEJU]),
+        # Without `invalid_at` its end is when it expired.
+        ([edge(expired_at="2025-03-01T09:00:00Z")], {"valid_at": "2025-02"}, [BUSAN]),
+        ([edge(expired_at="2025-03-01T09:00:00Z")], {"valid_at": "2025-04"}, []),
+        # An event holds on its day.
+        ([edge(valid_at=MAY, invalid_at=MAY)], {"valid_at": "2023-05-04"}, [BUSAN]),
+        ([edge(valid_at=MAY, invalid_at=MAY)], {"valid_at": "2023-05-05"}, []),
+        # Episodes that were ingested later count as said in their time.
+        ([edge(JEJU, uuid="e2", **NEW), edge(**OLD)], {}, [JEJU]),
+    ],
+)
+async def test_edges_hold_in_their_times(edges: list[Any], asked: Any, found: list[str]) -> None:
+    store = InMemoryProvider()
+    report = await imported(*edges, into=store, concepts=[LIVES_IN])
 
-
-async def test_an_event_holds_on_its_day(store: InMemoryProvider) -> None:
-    moment = "2023-05-04T00:00:00Z"
-    await imported(edge("Alice married", valid_at=moment, invalid_at=moment), into=store)
-    assert await held(store, valid_at="2023-05-04") == ["Alice married"]
-    assert await held(store, valid_at="2023-05-05") == []
-
-
-async def test_episodes_that_were_ingested_later_count_as_said_in_their_time(
-    store: InMemoryProvider,
-) -> None:
-    new = edge("Alice lives in Jeju", uuid="e2", valid_at=None, created_at="2026-01-01T00:00:00Z")
-    old = edge(
-        valid_at=None, created_at="2026-01-02T00:00:00Z", reference_time="2021-01-01T00:00:00Z"
-    )
-    await imported(new, old, into=store, concepts=[LIVES_IN])
-    assert await held(store) == ["Alice lives in Jeju"]
+    assert report.problems == ()
+    assert await held(store, **asked) == found
 
 
 async def test_an_import_continues_and_adds_the_ends_that_are_new(store: InMemoryProvider) -> None:

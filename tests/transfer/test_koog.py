@@ -3,7 +3,6 @@
 import base64
 import json
 import os
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,9 @@ import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from factmem.encryption.key import Key
-from factmem.errors import StorageError, UnboundSubjectError
-from factmem.ledger.entries import Entry
+from factmem.errors import UnboundSubjectError
 from factmem.ledger.history import HistoryAction
 from factmem.models.facts import (
-    AnyFact,
     Concept,
     FactSource,
     FactType,
@@ -28,6 +25,7 @@ from factmem.models.places import LOWEST_PRIORITY, MemoryScope, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.transfer.koog import import_koog
 from factmem.transfer.reports import ImportReport
+from tests.tables import table
 
 SAMPLES = Path(__file__).parent.parent / "data" / "koog"
 KEY = bytes(range(32))
@@ -154,17 +152,6 @@ class TestSamples:
             "product/my-ide user": [("코틀린 ❤️",)],
         }  # fmt: skip
 
-    async def test_as_of_reads_earlier_facts(self, store: InMemoryProvider) -> None:
-        """`as_of` reaches back to the time when Koog kept the facts."""
-        await import_koog(SAMPLES / "plain", store, subjects=[USER])
-        agent = MemoryScope.Agent("support-strategy")
-
-        then = await store.load(THEME, USER, agent, as_of=at(1748000100000))
-        before = await store.load(THEME, USER, agent, as_of=at(1747000000000))
-
-        assert [fact.value for fact in then] == ["Light"]
-        assert before == []
-
     @pytest.mark.parametrize("folder", ["plain", "encrypted"])
     async def test_koogs_files_do_not_change(self, store: InMemoryProvider, folder: str) -> None:
         """They are only read, so Koog can continue to use them."""
@@ -220,25 +207,6 @@ class TestOrder:
         history = await store.history(THEME, USER, AGENT)
         assert [each.action for each in history] == [HistoryAction.SAVED, HistoryAction.CONFIRMED]
 
-    async def test_a_timestamp_in_the_future_does_not_hide_later_facts(
-        self, store: InMemoryProvider, tmp_path: Path
-    ) -> None:
-        """It counts as recorded now, so tomorrow's save is newer."""
-        future = int((datetime.now(UTC) + timedelta(days=5000)).timestamp() * 1000)
-        koog_file(tmp_path, {"ide-theme": [single("dark", future)]})
-
-        await import_koog(tmp_path, store)
-        await store.save(SingleFact(THEME, "light"), USER, AGENT)
-
-        [fact] = await store.load(
-            THEME, USER, AGENT, as_of=datetime.now(UTC) + timedelta(seconds=9)
-        )
-        assert fact.value == "light"
-        first = (await store.history(THEME, USER, AGENT))[0]
-        assert first.fact is not None
-        assert first.fact.timestamp == at(future)
-        assert first.recorded_at <= datetime.now(UTC)
-
     async def test_facts_that_koog_saved_since_are_imported_too(
         self, store: InMemoryProvider, tmp_path: Path
     ) -> None:
@@ -277,38 +245,30 @@ class TestOrder:
         assert report.new == 3
 
 
-class TestKinds:
-    async def loaded(self, store: InMemoryProvider, root: Path, *saves: Any) -> list[AnyFact]:
-        koog_file(root, {"ide-theme": list(saves)})
-        assert reasons(await import_koog(root, store)) == []
-        return await store.load_all(USER, AGENT)
+@table(
+    ("save", "kind", "values"),
+    [
+        (single("a", concept=concept(kind="MULTIPLE")), MultipleFacts, ("a",)),
+        (many(["a", "b"], concept=concept()), MultipleFacts, ("a", "b")),
+        (many(["a"], concept=concept()), SingleFact, ("a",)),
+        *(
+            (single(text), SingleFact, (text,))
+            for text in ["", "a\nb\t\u2028", "\x00", '"{}\\', "한국어 🇰🇷", "x" * 100_000]
+        ),
+    ],
+)
+async def test_a_fact_of_any_kind(
+    tmp_path: Path, save: Any, kind: type, values: tuple[str, ...]
+) -> None:
+    """Koog allowed one value of a MULTIPLE concept and many of a SINGLE one: none is lost."""
+    store = InMemoryProvider()
+    koog_file(tmp_path, {"ide-theme": [save]})
 
-    async def test_one_value_of_many(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """Koog allowed a SingleFact of a MULTIPLE concept."""
-        [fact] = await self.loaded(store, tmp_path, single("a", concept=concept(kind="MULTIPLE")))
+    assert reasons(await import_koog(tmp_path, store)) == []
 
-        assert isinstance(fact, MultipleFacts)
-        assert fact.values == ("a",)
-
-    async def test_many_values_of_one(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """Koog allowed MultipleFacts of a SINGLE concept: no value is lost."""
-        [fact] = await self.loaded(store, tmp_path, many(["a", "b"], concept=concept()))
-
-        assert isinstance(fact, MultipleFacts)
-        assert fact.values == ("a", "b")
-
-    async def test_a_list_of_one_value(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """The concept has a single value."""
-        [fact] = await self.loaded(store, tmp_path, many(["a"], concept=concept()))
-
-        assert isinstance(fact, SingleFact)
-        assert fact.concept.description == "What it is about"
-
-    async def test_text_of_any_kind(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """Characters that JSON escapes, others, and the empty string."""
-        for text in ["", "a\nb\t\u2028", "\x00", '"{}\\', "한국어 🇰🇷", "x" * 100_000]:
-            facts = await self.loaded(InMemoryProvider(), tmp_path, single(text))
-            assert facts[-1].values == (text,)
+    [fact] = await store.load_all(USER, AGENT)
+    assert (type(fact), fact.values) == (kind, values)
+    assert fact.concept.description == "What it is about"
 
 
 class TestPlaces:
@@ -479,33 +439,44 @@ class TestFlaws:
         assert await theme(store) == ["dark"]
 
     @pytest.mark.parametrize(
-        ("content", "reason"),
+        ("content", "reason", "key"),
         [
-            (b"", "is empty"),
-            (b" \n", "is empty"),
-            (b'{"ide-theme": [{"value": "PIN 1234"', "not JSON"),
-            (b"PIN 1234", "not JSON"),
-            (b"\xff\xfe{}", "not JSON"),
-            (b'{"a": "\\ud800"}', "not JSON"),
-            (b"[" * 100_000, "not JSON"),
-            (b"[]", "does not map keywords to lists"),
-            (b'"PIN 1234"', "does not map keywords to lists"),
-            (b'{"ide-theme": {"value": "PIN 1234"}}', "does not map keywords to lists"),
-            (koog_text({"ide-theme": []}, KEY), "encrypted: pass its key"),
+            (b"", "is empty", None),
+            (b" \n", "is empty", None),
+            (b'{"ide-theme": [{"value": "PIN 1234"', "not JSON", None),
+            (b"PIN 1234", "not JSON", None),
+            (b"\xff\xfe{}", "not JSON", None),
+            (b'{"a": "\\ud800"}', "not JSON", None),
+            (b"[" * 100_000, "not JSON", None),
+            (b"[]", "does not map keywords to lists", None),
+            (b'"PIN 1234"', "does not map keywords to lists", None),
+            (b'{"ide-theme": {"value": "PIN 1234"}}', "does not map keywords to lists", None),
+            (koog_text({"ide-theme": []}, KEY), "encrypted: pass its key", None),
+            (
+                koog_text({"ide-theme": [single(SECRET)]}, b"x" * 32),
+                "cannot be decrypted with this key",
+                KEY,
+            ),
+            (koog_text({"ide-theme": [single(SECRET)]}), "is not encrypted", KEY),
         ],
         ids=[
             *("nothing", "blank", "cut", "text", "not UTF-8", "lone surrogate", "deep"),
-            *("a list", "a string", "no list of facts", "encrypted"),
+            *("a list", "a string", "no list of facts", "encrypted", "another key", "plain"),
         ],
     )
     async def test_files_that_cannot_be_read(
-        self, store: InMemoryProvider, tmp_path: Path, content: bytes, reason: str
+        self,
+        store: InMemoryProvider,
+        tmp_path: Path,
+        content: bytes,
+        reason: str,
+        key: bytes | None,
     ) -> None:
-        """Koog treated most of them as empty and overwrote them."""
+        """Koog treated most as empty and overwrote them; plain text may be that of an attacker."""
         path = koog_file(tmp_path, content, "agent/a/subject/user")
-        koog_file(tmp_path, {"ide-theme": [single("dark")]})
+        koog_file(tmp_path, {"ide-theme": [single("dark")]}, key=key)
 
-        report = await import_koog(tmp_path, store)
+        report = await import_koog(tmp_path, store, key=key)
 
         [problem] = report.problems
         assert problem.item == str(path)
@@ -527,17 +498,6 @@ class TestFlaws:
 
 
 class TestKeys:
-    async def test_another_key(self, store: InMemoryProvider, tmp_path: Path) -> None:
-        """Each such file is reported; the file with the right key is imported."""
-        koog_file(tmp_path, {"ide-theme": [single(SECRET)]}, "agent/a/subject/user", os.urandom(32))
-        koog_file(tmp_path, {"ide-theme": [single("dark")]}, key=KEY)
-
-        report = await import_koog(tmp_path, store, key=KEY_TEXT)
-
-        [reason] = reasons(report)
-        assert "cannot be decrypted with this key" in reason
-        assert await theme(store) == ["dark"]
-
     async def test_cut_at_every_byte(
         self, store: InMemoryProvider, tmp_path: Path, stride: int
     ) -> None:
@@ -560,17 +520,6 @@ class TestKeys:
         await import_koog(tmp_path, store, key=KEY)
 
         assert await theme(store) == ["dark"]
-
-    async def test_plain_text_is_not_accepted_as_sealed(
-        self, store: InMemoryProvider, tmp_path: Path
-    ) -> None:
-        """An attacker without the key may have written it."""
-        koog_file(tmp_path, {"ide-theme": [single("dark")]})
-
-        report = await import_koog(tmp_path, store, key=KEY)
-
-        assert "is not encrypted" in reasons(report)[0]
-        assert await store.places() == []
 
     @pytest.mark.parametrize(
         "key", ["", "short", "!" * 44, base64.b64encode(b"x" * 31).decode(), b"x" * 31, KEY_TEXT.encode(),
@@ -652,30 +601,6 @@ class TestDisk:
         for folder in reversed(folders[1:]):  # removing temporary folders is recursive
             folder.rmdir()
         assert (report.new, report.problems) == (1, ())
-
-    async def test_a_store_that_refuses(self, tmp_path: Path) -> None:
-        """The import stops with the store's error, and the next one imports the rest."""
-
-        class Full(InMemoryProvider):
-            is_full = True
-
-            async def replay(
-                self, entries: Sequence[Entry], subject: MemorySubject, scope: MemoryScope
-            ) -> int:
-                if self.is_full and scope != AGENT:
-                    raise StorageError("The disk is full")
-                return await super().replay(entries, subject, scope)
-
-        koog_file(tmp_path, {"ide-theme": [single("dark")]})
-        koog_file(tmp_path, {"ide-theme": [single("dark")]}, "product/my-ide/subject/user")
-        store = Full()
-        with pytest.raises(StorageError, match="full"):
-            await import_koog(tmp_path, store)
-        store.is_full = False
-
-        report = await import_koog(tmp_path, store)
-
-        assert (report.new, report.known) == (1, 1)
 
 
 async def test_an_import_can_be_undone(store: InMemoryProvider, tmp_path: Path) -> None:

@@ -172,7 +172,10 @@ class TestMem0:
             memory(id="empty", memory=" "),
             memory(id="large", metadata={"x": "PIN 1234" * 1000}),
             memory(id="named", user_id="a" * 300),
-            memory(id="expiry", expiration_date="soon"),
+            memory(id="expiry", expiration_date="the 4th of May"),
+            memory(id="early", created_at="0001-01-01T00:00:00+05:00"),  # in UTC in the year 0
+            memory(id="late", created_at="9999-12-31T23:59:59-05:00"),
+            memory(id="users", user_id=["alice"]),  # without one it would be shown to everyone
             memory(id="good"),
         ]
 
@@ -181,6 +184,9 @@ class TestMem0:
         assert report.new == 1
         assert {each.item for each in report.problems} == {each["id"] for each in given} - {"good"}
         assert "1234" not in str(report)
+        assert "has an 'expiration_date' that is not a date" in str(report)
+        assert "'user_id' is not the name of one user" in str(report)
+        assert await texts(store, MemorySubject.EVERYTHING) == {}
 
     async def test_a_memory_without_a_user_has_no_subject(self, store: FactStore) -> None:
         """Such memories belong to an agent."""
@@ -199,31 +205,12 @@ class TestOddMemories:
         assert (report.new, report.problems) == (1, ())
         assert (await fact_of(store)).expires_at is None
 
-    async def test_a_time_outside_the_calendar_rejects_one_memory(self, store: FactStore) -> None:
-        """In UTC it is in the year 0, or 10000."""
-        early, late = "0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59-05:00"
-        odd = [memory(id="a", created_at=early), memory(id="b", created_at=late)]
-        report = await imported(store, *odd, memory(id="c"))
-        assert (report.new, [each.item for each in report.problems]) == (1, ["a", "b"])
-
-    async def test_a_problem_does_not_show_the_wrong_field(self, store: FactStore) -> None:
-        report = await imported(store, memory(expiration_date="the 4th of May"))
-        [problem] = report.problems
-        assert problem.reason == "has an 'expiration_date' that is not a date"
-
     async def test_memories_without_ids_are_all_imported(self, store: FactStore) -> None:
         """Both had the number 0, and the second replaced the first; a repeated import finds each."""
         for text, new in [("Lives in Busan", 1), ("Has a dog", 1), ("Lives in Busan", 0)]:
             report = await imported(store, memory(text, id=None))
             assert report.new == new
         assert sorted((await texts(store))["notes"]) == ["Has a dog", "Lives in Busan"]
-
-    async def test_a_user_of_another_type_does_not_become_everyone(self, store: FactStore) -> None:
-        """A memory without a user is shown to everyone."""
-        report = await imported(store, memory(user_id=["alice"]), memory(id="b"))
-        reasons = [each.reason for each in report.problems]
-        assert reasons == ["'user_id' is not the name of one user"]
-        assert await texts(store, MemorySubject.EVERYTHING) == {}
 
 
 class TestCrewAI:

@@ -1,4 +1,4 @@
-"""The tests of `tests/providers/test_listing.py`, with pages of two rows."""
+"""Tests of `tests/providers` that matter on a server too: of listings, in pages of two rows, states and positions."""
 
 from typing import Any
 
@@ -14,16 +14,26 @@ from tests.providers.test_listing import (  # noqa: F401 - collected here too
     test_the_users_of_a_tenant_are_listed,
     test_wrong_arguments_raise,
 )
+from tests.providers.test_states import (  # noqa: F401
+    test_a_changed_history_has_no_entries_since,
+    test_an_import_of_older_entries_is_read_once,
+    test_only_a_changed_place_is_named,
+    test_the_entries_since_a_state_are_the_new_ones,
+)
+from tests.providers.test_watching import (  # noqa: F401
+    test_a_place_that_was_erased_is_another_one,
+    test_a_position_continues_after_imports_and_removals,
+    test_it_continues_after_its_last_change,
+)
 
 KEY = Aes256GCMEncryptor.generate_key()
 
 
 @pytest.fixture(params=["plain", "sealed"], name="store")
-def listed(
+def opened(
     request: pytest.FixtureRequest, new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> Any:
     """Return a new, empty store."""
     monkeypatch.setattr("factmem.providers._sql.places.MOST_LISTED", 2)
-    name = f"listing {request.node.name}"
     encryption = Aes256GCMEncryptor(KEY) if request.param == "sealed" else None
-    return new_store(store=name, encryption=encryption)
+    return new_store(store=request.node.name, encryption=encryption)

@@ -1,9 +1,9 @@
 """A web service on a database that cannot work: one error and one line of the log name cause and remedy."""
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import anyio
 import psycopg
@@ -14,8 +14,6 @@ from factmem.encryption.key import Key
 from factmem.providers.postgres import PostgresMemoryProvider
 from tests.deployment import what_an_operator_sees
 from tests.postgres.cluster import Cluster, free_port
-
-Store = PostgresMemoryProvider
 
 
 @dataclass(frozen=True)
@@ -36,142 +34,119 @@ class Server:
             for statement in statements:
                 connection.execute(statement)  # type: ignore[call-overload,unused-ignore]
 
-    def opened(self, dsn: str = "", **options: object) -> Store:
+    def as_user(self, name: str = "", dsn: str = "") -> str:
+        """Return a connection string of a user."""
+        return (dsn or self.dsn).replace("user=postgres", f"user={name or self.name}")
+
+    def new_database(self) -> str:
+        """Create a database, and return its connection string."""
+        self.run(f'CREATE DATABASE "{self.name}"')
+        return self.cluster.dsn(database=self.name)
+
+    def new_role(self, *more: str) -> str:
+        """Create a role, and return the connection string with it."""
+        self.run(f'CREATE ROLE "{self.name}" LOGIN', *more)
+        return self.as_user()
+
+    def of_later_version(self) -> str:
+        """Return the connection string of a database with the tables of a later version."""
+        dsn = self.new_database()
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute("CREATE SCHEMA factmem")
+            connection.execute("CREATE TABLE factmem.format (version int)")
+            connection.execute("INSERT INTO factmem.format VALUES (99)")
+        return dsn
+
+    def opened(self, dsn: str = "", **options: object) -> PostgresMemoryProvider:
         """Return a store that gives up soon."""
         given = {"store": self.name, "timeout": 2.0, **options}
         return PostgresMemoryProvider(dsn or self.dsn, **given)  # type: ignore[arg-type]
 
-    def made(self, key: Key | None = None) -> None:
-        """Create the store."""
 
-        async def main() -> None:
-            async with self.opened(encryption=key and Aes256GCMEncryptor(key)) as store:
-                await store.create()
+class Fault(NamedTuple):
+    """How a store is opened wrongly, and its message: what, where, and what to do."""
 
-        anyio.run(main)
-
-
-Fault = Callable[[Server], "AbstractContextManager[Store]"]
+    says: str
+    dsn: Callable[[Server], str] = lambda it: it.dsn
+    options: Mapping[str, object] = {}
+    key: Key | None = None
+    """The key of the store."""
 
 
-@contextmanager
-def database_away(server: Server) -> Iterator[Store]:
-    yield server.opened(f"host=127.0.0.1 port={free_port()} user=postgres dbname=postgres")
+WRONG = Aes256GCMEncryptor(Key.generate())
+LIMITED = 'ALTER ROLE "{0}" SUPERUSER CONNECTION LIMIT 0', 'ALTER ROLE "{0}" NOSUPERUSER'
 
-
-@contextmanager
-def wrong_database(server: Server) -> Iterator[Store]:
-    yield server.opened(server.cluster.dsn(database="nowhere"))
-
-
-@contextmanager
-def wrong_user(server: Server) -> Iterator[Store]:
-    yield server.opened(server.dsn.replace("user=postgres", "user=nobody"))
-
-
-@contextmanager
-def wrong_store(server: Server) -> Iterator[Store]:
-    server.made()
-    yield server.opened(store=f"{server.name}-wrong", must_exist=True)
-
-
-@contextmanager
-def tables_missing(server: Server) -> Iterator[Store]:
-    server.run(f'CREATE DATABASE "{server.name}"')
-    yield server.opened(server.cluster.dsn(database=server.name), must_exist=True)
-
-
-@contextmanager
-def tables_that_the_role_may_not_create(server: Server) -> Iterator[Store]:
-    server.run(f'CREATE DATABASE "{server.name}"', f'CREATE ROLE "{server.name}" LOGIN')
-    dsn = server.cluster.dsn(database=server.name)
-    yield server.opened(dsn.replace("user=postgres", f"user={server.name}"))
-
-
-@contextmanager
-def role_without_rights(server: Server) -> Iterator[Store]:
-    server.made()
-    server.run(f'CREATE ROLE "{server.name}" LOGIN')
-    yield server.opened(server.dsn.replace("user=postgres", f"user={server.name}"))
-
-
-@contextmanager
-def missing_role(server: Server) -> Iterator[Store]:
-    server.made()
-    yield server.opened(role="nobody")
-
-
-@contextmanager
-def read_only_server(server: Server) -> Iterator[Store]:
-    server.made()
-    yield server.opened(f"{server.dsn} options='-c default_transaction_read_only=on'")
-
-
-@contextmanager
-def no_key(server: Server) -> Iterator[Store]:
-    server.made(Key.generate())
-    yield server.opened()
-
-
-@contextmanager
-def wrong_key(server: Server) -> Iterator[Store]:
-    server.made(Key.generate())
-    yield server.opened(encryption=Aes256GCMEncryptor(Key.generate()))
-
-
-@contextmanager
-def later_version(server: Server) -> Iterator[Store]:
-    server.run(f'CREATE DATABASE "{server.name}"')
-    dsn = server.cluster.dsn(database=server.name)
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute("CREATE SCHEMA factmem")
-        connection.execute("CREATE TABLE factmem.format (version int)")
-        connection.execute("INSERT INTO factmem.format VALUES (99)")
-    yield server.opened(dsn)
-
-
-@contextmanager
-def too_many_connections(server: Server) -> Iterator[Store]:
-    server.made()
-    server.run(f'CREATE ROLE "{server.name}" LOGIN SUPERUSER CONNECTION LIMIT 0')
-    server.run(f'ALTER ROLE "{server.name}" NOSUPERUSER')
-    yield server.opened(server.dsn.replace("user=postgres", f"user={server.name}"))
-
-
-@contextmanager
-def hanging_transaction(server: Server) -> Iterator[Store]:
-    server.made()
-    with psycopg.connect(server.dsn) as connection:
-        connection.execute("LOCK TABLE factmem.places")
-        yield server.opened(lock_timeout=0.1)
-
-
-FAULTS: dict[Fault, str] = {
-    database_away: r"Connection refused.* Remedy: check that the server runs at this host and port",
-    wrong_database: r'database "nowhere" does not exist.* Remedy: correct dbname',
-    wrong_user: r'role "nobody" does not exist.* Remedy: correct dbname and user',
-    wrong_store: r"no store '.*-wrong' in the database 'postgres' at '.*', .*: .*correct the name",
-    tables_missing: r"There is no store .*: .* create its tables with migrate\(\)",
-    tables_that_the_role_may_not_create: r"denied for database .* by migrate\(\) as the owner",
-    role_without_rights: r"denied for schema factmem.* Remedy: give the role its rights",
-    missing_role: r"Remedy: create the role, or correct role=",
-    read_only_server: r"session is read-only.* Remedy: .*connect to the primary",
-    no_key: r"The store is encrypted: open it with its key",
-    wrong_key: r"opens with this key: pass the key that the store was created with",
-    later_version: r"tables in the database have version 99, .*: update factmem",
-    too_many_connections: r"too many connections .* Remedy: .*lower max_connections",
-    hanging_transaction: r"busy .*lock timeout.* look for a transaction that hangs",
+FAULTS: dict[str, Fault] = {
+    "a database that is away": Fault(
+        r"Connection refused.* Remedy: check that the server runs at this host and port",
+        lambda _: f"host=127.0.0.1 port={free_port()} user=postgres dbname=postgres",
+    ),
+    "a wrong database": Fault(
+        r'database "nowhere" does not exist.* Remedy: correct dbname',
+        lambda it: it.cluster.dsn(database="nowhere"),
+    ),
+    "a wrong user": Fault(
+        r'role "nobody" does not exist.* Remedy: correct dbname and user',
+        lambda it: it.as_user("nobody"),
+    ),
+    "a wrong store": Fault(
+        r"no store 'no such' in the database 'postgres' at '.*', .*: .*correct the name",
+        options={"store": "no such", "must_exist": True},
+    ),
+    "no tables": Fault(
+        r"There is no store .*: .* create its tables with migrate\(\)",
+        Server.new_database,
+        {"must_exist": True},
+    ),
+    "tables that the role may not create": Fault(
+        r"denied for database .* by migrate\(\) as the owner",
+        lambda it: it.as_user(dsn=it.new_database()) if it.new_role() else "",
+    ),
+    "a role without rights": Fault(
+        r"denied for schema factmem.* Remedy: give the role its rights", Server.new_role
+    ),
+    "no such role": Fault(r"Remedy: create the role, or correct role=", options={"role": "nobody"}),
+    "a server that is read-only": Fault(
+        r"session is read-only.* Remedy: .*connect to the primary",
+        lambda it: f"{it.dsn} options='-c default_transaction_read_only=on'",
+    ),
+    "no key": Fault(r"The store is encrypted: open it with its key", key=Key.generate()),
+    "a wrong key": Fault(
+        r"opens with this key: pass the key that the store was created with",
+        options={"encryption": WRONG},
+        key=Key.generate(),
+    ),
+    "a later version": Fault(
+        r"tables in the database have version 99, .*: update factmem", Server.of_later_version
+    ),
+    "too many connections": Fault(
+        r"too many connections .* Remedy: .*lower max_connections",
+        lambda it: it.new_role(*(each.format(it.name) for each in LIMITED)),
+    ),
+    "a transaction that hangs": Fault(
+        r"busy .*lock timeout.* look for a transaction that hangs", options={"lock_timeout": 0.1}
+    ),
 }
-"""Each fault, and the parts of its message: what, where, and what to do."""
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+@pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_named_with_its_remedy(
-    fault: Fault, cluster: Cluster, store: str, caplog: pytest.LogCaptureFixture
+    name: str, cluster: Cluster, store: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The health check and the saves agree, and no line has a traceback."""
-    with fault(Server(cluster, store)) as provider:
-        seen = what_an_operator_sees(provider, caplog)
-        provider._server.connections.close()
+    fault, server = FAULTS[name], Server(cluster, store)
 
-    assert re.search(FAULTS[fault], seen), seen
+    async def make() -> None:
+        encryption = fault.key and Aes256GCMEncryptor(fault.key)
+        async with server.opened(encryption=encryption) as made:
+            await made.create()
+
+    anyio.run(make)
+    provider = server.opened(fault.dsn(server), **fault.options)
+    with psycopg.connect(server.dsn) as connection:
+        if name == "a transaction that hangs":
+            connection.execute("LOCK TABLE factmem.places")
+        seen = what_an_operator_sees(provider, caplog)
+    provider._server.connections.close()
+
+    assert re.search(fault.says, seen), seen

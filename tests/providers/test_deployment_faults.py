@@ -5,12 +5,13 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 
 # ruff: noqa: ASYNC240 - the tests look at the disk themselves
 from pathlib import Path
+from typing import NamedTuple
 from unittest.mock import Mock
 
 import anyio
@@ -33,16 +34,22 @@ from tests.doors import FailingDoor, watched
 from tests.providers.local_stores import ALICE, KEY, current, run
 from tests.tables import table
 
-Store = LocalFileMemoryProvider
-
-
-Fault = Callable[[Path, pytest.MonkeyPatch], "AbstractContextManager[Store]"]
-
-
 SEALED = EncryptedStorage(Aes256GCMEncryptor(KEY))
 
+Arrange = Callable[[Path, pytest.MonkeyPatch, ExitStack], object]
 
-def made(root: Path, storage: EncryptedStorage | SimpleStorage | None = None) -> None:
+
+class Fault(NamedTuple):
+    """What happened to a store, how it is opened, and its message: what, where, and what to do."""
+
+    says: str
+    arrange: Arrange = lambda *_: None
+    made_with: Storage | None = None
+    storage: Storage | None = None
+    must_exist: bool = False
+
+
+def made(root: Path, storage: Storage | None = None) -> None:
     """Create a store with a fact, and close it."""
 
     async def main() -> None:
@@ -50,141 +57,6 @@ def made(root: Path, storage: EncryptedStorage | SimpleStorage | None = None) ->
             await store.save(theme("dark"), ALICE, AGENT)
 
     anyio.run(main)
-
-
-@contextmanager
-def wrong_folder(root: Path, _: object) -> Iterator[Store]:
-    made(root.with_name("other"))
-    yield LocalFileMemoryProvider(root, must_exist=True)
-
-
-@contextmanager
-def unmounted_disk(root: Path, _: object) -> Iterator[Store]:
-    made(root)
-    shutil.rmtree(root)
-    root.mkdir()
-    yield LocalFileMemoryProvider(root, must_exist=True)
-
-
-@contextmanager
-def folder_of_another_user(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Store]:
-    made(root)
-    refuse(patch, "lstat", errno.EACCES)
-    yield LocalFileMemoryProvider(root)
-
-
-@contextmanager
-def read_only_files(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Store]:
-    made(root)
-    patch.setattr(os, "access", lambda *_: False)
-    refuse(patch, "open", errno.EROFS)
-    yield LocalFileMemoryProvider(root)
-
-
-@contextmanager
-def files_of_another_user(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Store]:
-    made(root)
-    refuse(patch, "open", errno.EACCES)
-    yield LocalFileMemoryProvider(root)
-
-
-@contextmanager
-def no_key(root: Path, _: object) -> Iterator[Store]:
-    made(root, SEALED)
-    yield LocalFileMemoryProvider(root)
-
-
-@contextmanager
-def wrong_key(root: Path, _: object) -> Iterator[Store]:
-    made(root, SEALED)
-    yield LocalFileMemoryProvider(
-        root, storage=EncryptedStorage(Aes256GCMEncryptor(Key.generate()))
-    )
-
-
-@contextmanager
-def key_of_a_plain_store(root: Path, _: object) -> Iterator[Store]:
-    made(root)
-    yield LocalFileMemoryProvider(root, storage=SEALED)
-
-
-@contextmanager
-def damaged_database(root: Path, _: object) -> Iterator[Store]:
-    made(root)
-    with (root / "facts.db").open("r+b") as file:
-        file.write(bytes(8192))
-    yield LocalFileMemoryProvider(root)
-
-
-@contextmanager
-def later_version(root: Path, _: object) -> Iterator[Store]:
-    made(root)
-    run(root, "PRAGMA user_version = 99")
-    yield LocalFileMemoryProvider(root)
-
-
-@contextmanager
-def another_program(root: Path, _: object) -> Iterator[Store]:
-    root.mkdir(parents=True)
-    run(root, "CREATE TABLE notes (text TEXT)")
-    yield LocalFileMemoryProvider(root)
-
-
-@contextmanager
-def exchanged_row(root: Path, _: object) -> Iterator[Store]:
-    made(root)
-    run(root, "UPDATE stores SET id = ?", "0" * 32)
-    yield LocalFileMemoryProvider(root)
-
-
-@contextmanager
-def hanging_process(root: Path, _: object) -> Iterator[Store]:
-    made(root)
-    db = sqlite3.connect(root / "facts.db", isolation_level=None, check_same_thread=False)
-    db.execute("BEGIN IMMEDIATE")
-    yield LocalFileMemoryProvider(root, storage=SimpleStorage(busy_timeout=0.05))
-    db.close()
-
-
-@contextmanager
-def network_folder(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Store]:
-    made(root)
-    patch.setattr("factmem.providers._sqlite.files.network_file_system", lambda _: "nfs4")
-    yield LocalFileMemoryProvider(root)
-
-
-@contextmanager
-def _failing(root: Path, code: int) -> Iterator[Store]:
-    made(root)
-    fault = FailingDoor(code)
-    with watched(fault):
-        fault.fail(10**6, part="INSERT INTO places")
-        yield LocalFileMemoryProvider(root)
-        fault.heal()
-
-
-def full_disk(root: Path, _: object) -> "AbstractContextManager[Store]":
-    return _failing(root, sqlite3.SQLITE_FULL)
-
-
-def failing_disk(root: Path, _: object) -> "AbstractContextManager[Store]":
-    return _failing(root, sqlite3.SQLITE_IOERR)
-
-
-@contextmanager
-def unreadable_database(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Store]:
-    made(root)
-    error = sqlite3.OperationalError("unable to open database file")
-    error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_CANTOPEN, "SQLITE_CANTOPEN"
-    patch.setattr(sqlite3, "connect", Mock(side_effect=error))
-    yield LocalFileMemoryProvider(root)
-
-
-@contextmanager
-def no_file_left(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Store]:
-    made(root)
-    refuse(patch, "open", errno.EMFILE)
-    yield LocalFileMemoryProvider(root)
 
 
 def refuse(patch: pytest.MonkeyPatch, name: str, code: int) -> None:
@@ -199,38 +71,129 @@ def refuse(patch: pytest.MonkeyPatch, name: str, code: int) -> None:
     patch.setattr(os, name, refused)
 
 
-FAULTS: dict[Fault, str] = {
-    wrong_folder: r"There is no store in '.*/store', .*: correct the folder, or create",
-    unmounted_disk: r"There is no store in '.*/store', .*: correct the folder, or create",
-    folder_of_another_user: r"'.*/facts.db' cannot be reached: Permission denied \(give .* the right",
-    read_only_files: r"'.*/store' cannot be opened for writing: Read-only .* \(mount it writable",
-    files_of_another_user: r"'.*/store' cannot be opened for writing: .* \(give this user the right",
-    unreadable_database: r"SQLITE_CANTOPEN\): '.*/facts.db': give this user the right",
-    no_file_left: r"Too many open files \(raise the limit",
-    no_key: r"The store is encrypted: open it with its key, by storage=EncryptedStorage",
-    wrong_key: r"opens with this key: pass the key that the store was created with",
-    key_of_a_plain_store: r"not encrypted, and a key was given: .* Open it without a key",
-    damaged_database: r"'.*/facts.db' is damaged .*: restore it from a backup, or .*salvage",
-    later_version: r"'.*/facts.db' has tables of version 99, .*: update factmem",
-    another_program: r"'.*/facts.db' has the tables of another program: use a folder of its own",
-    exchanged_row: r"row of the store .* Restore it from a backup",
-    hanging_process: r"held the database for 0.05 s: '.*/facts.db'.* try again, or allow more time",
-    network_folder: r"'.*/store' is on a network file system \(nfs4\), .*: use a local folder",
-    full_disk: r"The disk is full .*'.*/facts.db'.*: free some room",
-    failing_disk: r"The database failed \(SQLITE_IOERR\): '.*/facts.db': check the disk",
+def refusing(name: str, code: int) -> Arrange:
+    return lambda _, patch, __: refuse(patch, name, code)
+
+
+def failing(code: int) -> Arrange:
+    def arrange(_: Path, __: pytest.MonkeyPatch, stack: ExitStack) -> None:
+        fault = FailingDoor(code)
+        fault.fail(10**6, part="INSERT INTO places")
+        stack.enter_context(watched(fault))
+
+    return arrange
+
+
+def unmount(root: Path, *_: object) -> None:
+    shutil.rmtree(root)
+    root.mkdir()
+
+
+def mount_read_only(_: Path, patch: pytest.MonkeyPatch, __: ExitStack) -> None:
+    patch.setattr(os, "access", lambda *_: False)
+    refuse(patch, "open", errno.EROFS)
+
+
+def put_the_database_of_another_program(root: Path, *_: object) -> None:
+    (root / "facts.db").unlink()
+    run(root, "CREATE TABLE notes (text TEXT)")
+
+
+def write_and_hang(root: Path, _: pytest.MonkeyPatch, stack: ExitStack) -> None:
+    db = sqlite3.connect(root / "facts.db", isolation_level=None, check_same_thread=False)
+    stack.enter_context(closing(db)).execute("BEGIN IMMEDIATE")
+
+
+def refuse_the_database(_: Path, patch: pytest.MonkeyPatch, __: ExitStack) -> None:
+    error = sqlite3.OperationalError("unable to open database file")
+    error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_CANTOPEN, "SQLITE_CANTOPEN"
+    patch.setattr(sqlite3, "connect", Mock(side_effect=error))
+
+
+MISSING = r"There is no store in '.*/store', .*: correct the folder, or create"
+WRONG = EncryptedStorage(Aes256GCMEncryptor(Key.generate()))
+
+FAULTS: dict[str, Fault] = {
+    "a wrong folder": Fault(
+        MISSING, lambda root, *_: root.rename(root.with_name("other")), must_exist=True
+    ),
+    "a disk that is not mounted": Fault(MISSING, unmount, must_exist=True),
+    "the folder of another user": Fault(
+        r"'.*/facts.db' cannot be reached: Permission denied \(give .* the right",
+        refusing("lstat", errno.EACCES),
+    ),
+    "a disk that is read-only": Fault(
+        r"'.*/store' cannot be opened for writing: Read-only .* \(mount it writable",
+        mount_read_only,
+    ),
+    "files of another user": Fault(
+        r"'.*/store' cannot be opened for writing: .* \(give this user the right",
+        refusing("open", errno.EACCES),
+    ),
+    "a database that SQLite cannot open": Fault(
+        r"SQLITE_CANTOPEN\): '.*/facts.db': give this user the right", refuse_the_database
+    ),
+    "no file left": Fault(r"Too many open files \(raise the limit", refusing("open", errno.EMFILE)),
+    "no key": Fault(
+        r"The store is encrypted: open it with its key, by storage=EncryptedStorage",
+        made_with=SEALED,
+    ),
+    "a wrong key": Fault(
+        r"opens with this key: pass the key that the store was created with",
+        made_with=SEALED,
+        storage=WRONG,
+    ),
+    "the key of a plain store": Fault(
+        r"not encrypted, and a key was given: .* Open it without a key", storage=SEALED
+    ),
+    "a damaged database": Fault(
+        r"'.*/facts.db' is damaged .*: restore it from a backup, or .*salvage",
+        lambda root, *_: (root / "facts.db").write_bytes(bytes(8192)),
+    ),
+    "a later version": Fault(
+        r"'.*/facts.db' has tables of version 99, .*: update factmem",
+        lambda root, *_: run(root, "PRAGMA user_version = 99"),
+    ),
+    "another program": Fault(
+        r"'.*/facts.db' has the tables of another program: use a folder of its own",
+        put_the_database_of_another_program,
+    ),
+    "an exchanged row": Fault(
+        r"row of the store .* Restore it from a backup",
+        lambda root, *_: run(root, "UPDATE stores SET id = ?", "0" * 32),
+    ),
+    "a process that hangs": Fault(
+        r"held the database for 0.05 s: '.*/facts.db'.* try again, or allow more time",
+        write_and_hang,
+        storage=SimpleStorage(busy_timeout=0.05),
+    ),
+    "a network folder": Fault(
+        r"'.*/store' is on a network file system \(nfs4\), .*: use a local folder",
+        lambda _, patch, __: patch.setattr(files, "network_file_system", lambda _: "nfs4"),
+    ),
+    "a full disk": Fault(
+        r"The disk is full .*'.*/facts.db'.*: free some room", failing(sqlite3.SQLITE_FULL)
+    ),
+    "a failing disk": Fault(
+        r"The database failed \(SQLITE_IOERR\): '.*/facts.db': check the disk",
+        failing(sqlite3.SQLITE_IOERR),
+    ),
 }
-"""Each fault, and the parts of its message: what, where, and what to do."""
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+@pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_named_with_its_remedy(
-    fault: Fault, root: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    name: str, root: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The health check and the saves agree, and no line has a traceback."""
-    with monkeypatch.context() as patch, fault(root, patch) as store:
+    fault = FAULTS[name]
+    made(root, fault.made_with)
+    with monkeypatch.context() as patch, ExitStack() as stack:
+        fault.arrange(root, patch, stack)
+        store = LocalFileMemoryProvider(root, storage=fault.storage, must_exist=fault.must_exist)
         seen = what_an_operator_sees(store, caplog)
 
-    assert re.search(FAULTS[fault], seen), seen
+    assert re.search(fault.says, seen), seen
 
 
 def test_a_clock_that_was_put_back_is_no_fault(

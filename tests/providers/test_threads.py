@@ -34,9 +34,7 @@ def text(key: Key | None) -> str | None:
     return None if key is None else key.to_base64()
 
 
-def opened(root: str, key: str | None) -> LocalStore:
-    if not root:
-        return InMemoryProvider()
+def opened(root: str, key: str | None) -> LocalFileMemoryProvider:
     storage = None if key is None else EncryptedStorage(Aes256GCMEncryptor(key))
     return LocalFileMemoryProvider(root, storage=storage)
 
@@ -56,7 +54,8 @@ async def save(store: LocalStore, value: str) -> None:
 
 
 def in_eight_threads(backends: Sequence[str], root: str, key: str | None) -> None:
-    store, errors = opened(root, key), list[BaseException]()
+    store: LocalStore = opened(root, key) if root else InMemoryProvider()
+    errors: list[BaseException] = []
 
     async def task(name: str) -> None:
         for number in range(SAVES):

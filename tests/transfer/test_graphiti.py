@@ -80,14 +80,18 @@ async def test_an_edge_without_episodes_has_a_source(store: InMemoryProvider) ->
 
 
 BUSAN, JEJU = "Alice lives in Busan", "Alice lives in Jeju"
-OVER = {
+OVER: dict[str, Any] = {
     "valid_at": "2022-05-01T00:00:00Z",
     "invalid_at": "2022-08-01T00:00:00Z",
     "expired_at": "2024-03-01T09:00:01Z",
 }
 MAY = "2023-05-04T00:00:00Z"
-NEW = {"valid_at": None, "created_at": "2026-01-01T00:00:00Z"}
-OLD = {**NEW, "created_at": "2026-01-02T00:00:00Z", "reference_time": "2021-01-01T00:00:00Z"}
+NEW: dict[str, Any] = {"valid_at": None, "created_at": "2026-01-01T00:00:00Z"}
+OLD: dict[str, Any] = {
+    **NEW,
+    "created_at": "2026-01-02T00:00:00Z",
+    "reference_time": "2021-01-01T00:00:00Z",
+}
 BEFORE = datetime(2025, 2, 20, tzinfo=UTC)
 
 

@@ -18,12 +18,13 @@ from collections.abc import (
     Iterator,
     Mapping,
     Sequence,
+    Sized,
 )
 from contextlib import aclosing
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import wraps
 from inspect import signature
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from anyio.lowlevel import checkpoint
 from typing_extensions import override
@@ -31,12 +32,10 @@ from typing_extensions import override
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.ledger.history import FactChange
-from factmem.models.facts import AnyFact, Concept, ConceptDefinition
+from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import (
     UNBOUNDED,
     Boundary,
-    MemoryScope,
-    MemorySubject,
     Place,
     check_writable,
     checked_places,
@@ -45,17 +44,9 @@ from factmem.models.places import (
 from factmem.providers._definitions import Told
 from factmem.providers._four_methods import as_store
 from factmem.providers.conversation_store import ConversationStore
-from factmem.providers.conversations import LearningState, LearningTask, TurnChanges
+from factmem.providers.conversations import TurnChanges
 from factmem.providers.provider import AgentMemoryProvider
-from factmem.providers.results import (
-    Moment,
-    PlaceChanges,
-    PlaceInfo,
-    SearchAnswer,
-    SearchQuestion,
-    ShredReceipt,
-    TurnCandidates,
-)
+from factmem.providers.results import Moment, PlaceChanges, ShredReceipt
 from factmem.providers.store import FactStore
 
 
@@ -73,62 +64,133 @@ def view_of(
     return StoreView(store, boundary, events)
 
 
-class _Rule(NamedTuple):
-    operation: MemoryOperation | None = None
-    """What its event is called; None reports nothing."""
-    writes: bool = False
-    """Whether it raises outside the boundary and in a read-only view; else it returns nothing."""
-    nothing: Callable[[], object] = list
-    counts: Callable[[Any, Any], int] = lambda result, _: _values(result)
-    """Returns the `count` of its event from the result and the first argument."""
+_SAVE, _LOAD = MemoryOperation.SAVE, MemoryOperation.LOAD
+_HISTORY, _FORGET = MemoryOperation.HISTORY, MemoryOperation.FORGET
 
 
 def _values(facts: Iterable[AnyFact]) -> int:
     return sum(len(fact.values) for fact in facts)
 
 
-_SAVE, _LOAD = MemoryOperation.SAVE, MemoryOperation.LOAD
-_AMEND = _Rule(_SAVE, writes=True, counts=lambda result, _: result)
-_UNSEEN = _Rule(nothing=lambda: None)
-_LISTED = _Rule(_LOAD, counts=lambda result, _: len(result))
+def _length(found: Sized, _: object) -> int:
+    return len(found)
 
 
-def _restricted(kind: type, name: str, rule: _Rule) -> Any:
-    """Return the method of a view that checks a call of a store, makes it, and reports it."""
-    function = getattr(kind, name)
-    form = signature(function)
-    names = [*form.parameters][1:]
-    wanted = ["place"] if "place" in names else ["subject", "scope"]
-    positions = [(each, names.index(each)) for each in wanted]
+def _number(count: int, _: object) -> int:
+    return count
 
-    @wraps(function)
-    async def method(self: "_View", *given: Any, **options: Any) -> Any:
-        try:
-            where = [given[at] if at < len(given) else options[each] for each, at in positions]
-        except KeyError:
-            form.bind(self, *given, **options)  # raises, as the place is missing
-            raise
-        subject, scope = where if len(where) > 1 else (where[0].subject, where[0].scope)
-        given = tuple(list(each) if isinstance(each, Iterator) else each for each in given)
 
-        async def checked() -> Any:
-            self._check_open()
-            if rule.writes and self._is_view:
-                check_writable(Place(scope, subject), self._boundary)
-            elif self._is_view and not self._boundary.allows(identity_of(subject, scope)):
-                await checkpoint()
-                return rule.nothing()
-            return await getattr(self._viewed, name)(*given, **options)
+def _changed(found: PlaceChanges | None, _: object) -> int | None:
+    if found is None:
+        return None  # the caller now loads the whole place
+    each = (fact for facts in found.facts.values() for fact in facts)
+    return _values(fact for fact in each if not isinstance(fact, str))
 
-        if rule.operation is None or not self._events:
-            return await checked()
-        async with self._events.operation(rule.operation) as progress:
-            progress.places = [Place(scope, subject)]
-            result = await checked()
-            progress.count = rule.counts(result, given[0] if given else None)
-            return result
 
-    return method
+class _Restricted:
+    """Makes the method of a view that checks a call with a place, passes it on, and reports it.
+
+    Args:
+        operation: What its event is called; None reports nothing.
+        writes: Whether it raises outside the boundary and in a read-only view; else it returns
+            what `nothing` returns.
+        nothing: See `writes`.
+        counts: Returns the `count` of its event from the result and the first argument; None if
+            the caller goes on with the operation, which then is no event.
+    """
+
+    def __init__(
+        self,
+        operation: MemoryOperation | None = None,
+        *,
+        writes: bool = False,
+        nothing: Callable[[], object] = list,
+        counts: Callable[[Any, Any], int | None] = lambda result, _: _values(result),
+    ) -> None:
+        self._operation = operation
+        self._writes = writes
+        self._nothing = nothing
+        self._counts = counts
+
+    def __set_name__(self, view: "type[_View]", name: str) -> None:
+        setattr(view, name, self._method(getattr(super(view, view), name)))
+
+    def _method(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        form, name = signature(function), function.__name__
+        names = [*form.parameters][1:]
+        wanted = next(each for each in _WHERE if each[0] in names)
+        positions = [(each, names.index(each)) for each in wanted]
+
+        @wraps(function)
+        async def method(view: "_View", *given: Any, **options: Any) -> Any:
+            given = tuple(list(each) if isinstance(each, Iterator) else each for each in given)
+            try:
+                where = [given[at] if at < len(given) else options[each] for each, at in positions]
+            except KeyError:
+                form.bind(view, *given, **options)  # raises, as the place is missing
+                raise
+
+            async def checked() -> Any:
+                view._check_open()
+                if self._writes and view._is_view:
+                    check_writable(_places(where)[0], view._boundary)
+                elif not view._allows(where):
+                    await checkpoint()
+                    return self._nothing()
+                return await getattr(view._viewed, name)(*given, **options)
+
+            if self._operation is None or not view._events:
+                return await checked()
+            async with view._events.operation(self._operation) as progress:
+                progress.places = _places(where)
+                result = await checked()
+                count = self._counts(result, given[0] if given else None)
+                progress.count, progress.is_handed_over = count or 0, count is None
+                return result
+
+        return method
+
+
+_WHERE = (("places",), ("place",), ("subject", "scope"))
+"""The arguments with the places of a method."""
+
+
+def _places(where: Sequence[Any]) -> Sequence[Place]:
+    if len(where) > 1:
+        return [Place(where[1], where[0])]
+    return where if isinstance(where[0], Place) else where[0]
+
+
+class _Narrowed(_Restricted):
+    """Makes a method about all places of a store, or of those `within` a boundary."""
+
+    def _method(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        form, name = signature(function), function.__name__
+
+        @wraps(function)
+        async def method(view: "_View", *given: Any, **options: Any) -> Any:
+            call = form.bind(view, *given, **options)
+            if "within" in form.parameters:
+                within = call.arguments.get("within", UNBOUNDED)
+                call.arguments["within"] = within.within(view._boundary)
+
+            async def checked() -> Any:
+                view._check_open()
+                return await getattr(view._viewed, name)(*call.args[1:], **call.kwargs)
+
+            if self._operation is None:
+                return await checked()
+            async with view._events.operation(self._operation) as progress:
+                result = await checked()
+                progress.count = len(result)
+                return result
+
+        return method
+
+
+_restricted: Any = _Restricted
+_narrowed: Any = _Narrowed
+"""For type checkers: what replaces a method has its signature."""
 
 
 class _View:
@@ -151,8 +213,13 @@ class _View:
     def _viewed(self) -> Any:
         return self._store
 
-    def _is_inside(self, places: Iterable[Place]) -> bool:
-        return not self._is_view or all(self._boundary.allows(each.identity) for each in places)
+    def _allows(self, where: Sequence[Any]) -> bool:
+        """Return whether places may be read: a subject and a scope, a place, or a list of them."""
+        if not self._is_view:
+            return True
+        if len(where) > 1:
+            return self._boundary.allows(identity_of(where[0], where[1]))
+        return all(self._boundary.allows(each.identity) for each in _places(where))
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -169,62 +236,40 @@ class StoreView(_View, FactStore):
     `MemoryAccessError` before it writes anything. Reading versions and indexes is not reported.
     """
 
-    save = _restricted(
-        FactStore, "save", _Rule(_SAVE, True, counts=lambda _, fact: len(fact.values))
-    )
-    save_many = _restricted(
-        FactStore, "save_many", _Rule(_SAVE, True, counts=lambda _, all_: _values(all_))
-    )
+    save = _restricted(_SAVE, writes=True, counts=lambda _, fact: len(fact.values))
+    save_many = _restricted(_SAVE, writes=True, counts=lambda _, facts: _values(facts))
     learn = _restricted(
-        FactStore,
-        "learn",
-        _Rule(_SAVE, True, counts=lambda done, all_: 0 if done.is_erased else _values(all_)),
+        _SAVE, writes=True, counts=lambda done, facts: 0 if done.is_erased else _values(facts)
     )
-    load = _restricted(FactStore, "load", _Rule(_LOAD))
-    load_all = _restricted(FactStore, "load_all", _Rule(_LOAD))
+    load = _restricted(_LOAD)
+    load_all = _restricted(_LOAD)
     find = _restricted(
-        FactStore,
-        "find",
-        _Rule(_LOAD, nothing=lambda: None, counts=lambda fact, _: len(fact.values) if fact else 0),
+        _LOAD, nothing=lambda: None, counts=lambda fact, _: len(fact.values) if fact else 0
     )
-    load_by_description = _restricted(FactStore, "load_by_description", _Rule(_LOAD))
-    proposals = _restricted(
-        FactStore,
-        "proposals",
-        _Rule(_LOAD, counts=lambda all_, _: _values(each.fact for each in all_)),
-    )
+    load_by_description = _restricted(_LOAD)
+    proposals = _restricted(_LOAD, counts=lambda found, _: _values(each.fact for each in found))
     history = _restricted(
-        FactStore,
-        "history",
-        _Rule(
-            MemoryOperation.HISTORY,
-            counts=lambda all_, _: _values(each.fact for each in all_ if each.fact is not None),
-        ),
+        _HISTORY, counts=lambda found, _: _values(each.fact for each in found if each.fact)
     )
-    entries = _restricted(
-        FactStore, "entries", _Rule(MemoryOperation.HISTORY, counts=lambda all_, _: len(all_))
-    )
-    forget = _restricted(
-        FactStore, "forget", _Rule(MemoryOperation.FORGET, True, counts=lambda count, _: int(count))
-    )
+    entries = _restricted(_HISTORY, counts=_length)
+    forget = _restricted(_FORGET, writes=True, counts=lambda count, _: int(count))
     erase = _restricted(
-        FactStore,
-        "erase",
-        _Rule(MemoryOperation.ERASE, True, counts=lambda receipt, _: receipt.count or 0),
+        MemoryOperation.ERASE, writes=True, counts=lambda receipt, _: receipt.count or 0
     )
-    replay = _restricted(FactStore, "replay", _AMEND)
-    amend = _restricted(FactStore, "amend", _AMEND)
-    amend_current = _restricted(FactStore, "amend_current", _AMEND)
-    rewrite = _restricted(FactStore, "rewrite", _AMEND)
-    erased_at = _restricted(FactStore, "erased_at", _UNSEEN)
-    read_index = _restricted(FactStore, "read_index", _UNSEEN)
+    replay = amend = amend_current = rewrite = _restricted(_SAVE, writes=True, counts=_number)
+    erased_at = read_index = add_vectors = turn_candidates = _restricted(nothing=lambda: None)
     # Indexes and vectors are no facts: a read-only view may write them.
-    write_index = _restricted(FactStore, "write_index", _Rule(nothing=lambda: False))
-    facts_to_embed = _restricted(FactStore, "facts_to_embed", _Rule(nothing=dict))
-    add_vectors = _restricted(FactStore, "add_vectors", _UNSEEN)
-    version = _restricted(FactStore, "version", _Rule(nothing=str))
-    moment = _restricted(FactStore, "moment", _Rule(nothing=lambda: Moment(None)))
-    _changes = _restricted(FactStore, "changes", _UNSEEN)
+    write_index = is_searched = _restricted(nothing=lambda: False)
+    facts_to_embed = _restricted(nothing=dict)
+    version = _restricted(nothing=str)
+    moment = _restricted(nothing=lambda: Moment(None))
+    changes = _restricted(_LOAD, nothing=lambda: None, counts=_changed)
+    candidates = _restricted(
+        _LOAD, nothing=lambda: None, counts=lambda found, _: len(found.candidates) if found else 0
+    )
+    places = list_places = _narrowed(MemoryOperation.LIST)
+    # Definitions contain nothing of a user.
+    concepts = begin = _narrowed()
 
     @property
     @override
@@ -238,26 +283,6 @@ class StoreView(_View, FactStore):
         return ConversationsView(self._store, self._given, self._events)
 
     @override
-    async def changes(
-        self,
-        subject: MemorySubject,
-        scope: MemoryScope,
-        *,
-        since: str,
-        concepts: Iterable[Concept[Any, Any]] = (),
-    ) -> PlaceChanges | None:
-        async with self._events.operation(_LOAD) as progress:
-            progress.places = [Place(scope, subject)]
-            found: PlaceChanges | None
-            found = await self._changes(subject, scope, since=since, concepts=concepts)
-            if found is None:
-                progress.is_handed_over = True  # the caller now loads the whole place
-            else:
-                each = (fact for facts in found.facts.values() for fact in facts)
-                progress.found(fact for fact in each if not isinstance(fact, str))
-            return found
-
-    @override
     async def watch(
         self,
         places: Iterable[Place],
@@ -265,7 +290,7 @@ class StoreView(_View, FactStore):
         since: datetime | str | None = None,
         concepts: Iterable[Concept[Any, Any]] = (),
     ) -> AsyncGenerator[FactChange]:
-        inside = [each for each in checked_places(places) if self._is_inside([each])]
+        inside = [each for each in checked_places(places) if self._allows([each])]
         found = self._store.watch(inside, since=since, concepts=concepts)
         async with aclosing(found) as changes:
             async for change in changes:
@@ -274,85 +299,12 @@ class StoreView(_View, FactStore):
                     done.count = 1
                 yield change
 
-    @override
-    async def places(
-        self,
-        *,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[MemoryScope] | None = None,
-        within: Boundary = UNBOUNDED,
-    ) -> list[PlaceInfo]:
-        async with self._events.operation(MemoryOperation.LIST) as operation:
-            self._check_open()
-            inside = within.within(self._boundary)
-            found = await self._store.places(subjects=subjects, scopes=scopes, within=inside)
-            operation.count = len(found)
-            return found
-
-    async def concepts(self) -> list[ConceptDefinition]:
-        """Return the definitions of the whole store: they contain nothing of a user."""
-        self._check_open()
-        return await self._store.concepts()
-
     async def define(self, concepts: Iterable[Told]) -> None:
         """Tell the store the concepts of a program, unless this is a read-only view."""
         self._check_open()
         if self._boundary.is_read_only:
             raise MemoryAccessError("This view is read-only, so it cannot define concepts")
         await self._store.define(concepts)
-
-    async def begin(self, operation: str) -> datetime:
-        self._check_open()
-        return await self._store.begin(operation)
-
-    @override
-    async def list_places(
-        self,
-        *,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[MemoryScope] | None = None,
-        within: Boundary = UNBOUNDED,
-        after: Place | None = None,
-        limit: int | None = None,
-    ) -> list[Place]:
-        async with self._events.operation(MemoryOperation.LIST) as operation:
-            self._check_open()
-            inside = within.within(self._boundary)
-            found = await self._store.list_places(
-                subjects=subjects, scopes=scopes, within=inside, after=after, limit=limit
-            )
-            operation.count = len(found)
-            return found
-
-    @override
-    async def is_searched(self, places: Sequence[Place], *, meaning: bool) -> bool:
-        self._check_open()
-        if not self._is_inside(places):
-            return False  # the recall reads the places instead
-        return await self._store.is_searched(places, meaning=meaning)
-
-    @override
-    async def candidates(
-        self, places: Sequence[Place], question: SearchQuestion
-    ) -> SearchAnswer | None:
-        self._check_open()
-        if not self._is_inside(places):
-            await checkpoint()
-            return None
-        async with self._events.operation(MemoryOperation.LOAD, places) as operation:
-            answer = await self._store.candidates(places, question)
-            operation.count = 0 if answer is None else len(answer.candidates)
-            return answer
-
-    @override
-    async def turn_candidates(
-        self, places: Sequence[Place], question: SearchQuestion
-    ) -> TurnCandidates | None:
-        self._check_open()
-        if not self._is_inside(places):
-            await checkpoint()
-            return None
-        return await self._store.turn_candidates(places, question)
 
     @override
     async def shred(self) -> ShredReceipt:
@@ -384,20 +336,15 @@ class StoreView(_View, FactStore):
 class ConversationsView(_View, ConversationStore):
     """The conversations of a store, restricted to its boundary and reported as events."""
 
-    append = _restricted(
-        ConversationStore, "append", _Rule(_SAVE, True, counts=lambda added, _: len(added))
-    )
-    turns = _restricted(ConversationStore, "turns", _LISTED)
-    conversations = _restricted(
-        ConversationStore, "conversations", _LISTED._replace(operation=MemoryOperation.LIST)
-    )
-    remove = _restricted(
-        ConversationStore, "remove", _AMEND._replace(operation=MemoryOperation.FORGET)
-    )
-
-    lines = _restricted(ConversationStore, "lines", _LISTED._replace(nothing=dict))
-    removed_at = _restricted(ConversationStore, "removed_at", _UNSEEN)
-    rewrite = _restricted(ConversationStore, "rewrite", _AMEND._replace(counts=lambda _, __: 0))
+    append = _restricted(_SAVE, writes=True, counts=_length)
+    turns = _restricted(_LOAD, counts=_length)
+    conversations = _restricted(MemoryOperation.LIST, counts=_length)
+    remove = _restricted(_FORGET, writes=True, counts=_number)
+    lines = _restricted(_LOAD, nothing=dict, counts=_length)
+    removed_at = _restricted(nothing=lambda: None)
+    rewrite = _restricted(_SAVE, writes=True, counts=lambda _, __: 0)
+    # `take` gives only tasks inside the boundary.
+    take = learnt = failed = retry = state = _narrowed()
 
     @property
     def _viewed(self) -> ConversationStore:
@@ -406,7 +353,7 @@ class ConversationsView(_View, ConversationStore):
     @override
     async def changes(self, since: Mapping[Place, object]) -> dict[Place, TurnChanges]:
         self._check_open()
-        inside = {place: each for place, each in since.items() if self._is_inside([place])}
+        inside = {place: each for place, each in since.items() if self._allows([place])}
         return await self._viewed.changes(inside)
 
     @override
@@ -417,30 +364,5 @@ class ConversationsView(_View, ConversationStore):
         return {
             state: None if state in known else named
             for state, named in found.items()
-            if named is None or self._is_inside([named[0]])
+            if named is None or self._allows([named[0]])
         }
-
-    @override
-    async def take(self, lease: timedelta, within: Boundary = UNBOUNDED) -> LearningTask | None:
-        return await self._viewed.take(lease, self._within(within))
-
-    @override
-    async def learnt(self, task: LearningTask, upto: int) -> bool:
-        # `take` gives only tasks inside the boundary.
-        return await self._viewed.learnt(task, upto)
-
-    @override
-    async def failed(self, task: LearningTask, again_in: timedelta | None) -> bool:
-        return await self._viewed.failed(task, again_in)
-
-    @override
-    async def retry(self, within: Boundary = UNBOUNDED) -> int:
-        return await self._viewed.retry(self._within(within))
-
-    @override
-    async def state(self, within: Boundary = UNBOUNDED) -> LearningState:
-        return await self._viewed.state(self._within(within))
-
-    def _within(self, within: Boundary) -> Boundary:
-        self._check_open()
-        return self._boundary.within(within)

@@ -1,8 +1,8 @@
 """Files of other programs: opened once, and read value by value.
 
 `opened` makes a pipe seekable, because the format of a file is detected before it is read.
-`json_values` reads JSON Lines, a list, or an object that wraps lists such as {"results": [...]},
-with or without indentation, and continues after a line that is not JSON.
+`json_values` reads JSON Lines, a list, or an object that wraps lists such as {"results": [...]}. It
+continues after a line that is not JSON.
 """
 
 import io
@@ -29,8 +29,8 @@ _CHUNK = 1024 * 1024
 _MOST = 64 * 1024 * 1024
 """The most characters of a value: a parsed one may take twenty times its size."""
 _BETWEEN = re.compile(r"[\s,]*")
-_NEAR_END = 16
-"""An error in the last characters may be a word or an escape that the next chunk completes."""
+_DEEPEST = 100
+"""The most indentation of an item, by which the next one is found if it is no JSON."""
 
 
 @contextmanager
@@ -143,6 +143,9 @@ def _are_objects(items: list[Any]) -> bool:
     return any(isinstance(each, dict) for each in items)
 
 
+_DECODER = json.JSONDecoder()
+
+
 def _items(file: TextIO) -> Iterator[tuple[str, Any]]:
     """Yield the items of a list, or of objects one after the other, a chunk at a time."""
     text, number = file.read(_CHUNK).lstrip(), 0
@@ -153,58 +156,35 @@ def _items(file: TextIO) -> Iterator[tuple[str, Any]]:
     while True:
         found = _BETWEEN.match(text, at)
         at = at if found is None else found.end()
-        if at == len(text):
-            text, at = file.read(_CHUNK), 0
-            if not text and is_list:
-                raise DamagedError(f"The file is cut off or damaged after item {number}")
-            if not text:
-                return
-            continue
         if is_list and text.startswith("]", at):
             return
-        item, at, text = _decoded(text, at, number, file)
+        try:
+            item, at = _DECODER.raw_decode(text, at)
+        except RecursionError:
+            raise DamagedError("The file is nested too deeply") from None
+        except ValueError:  # or a number of thousands of digits
+            start, size = max(at - _DEEPEST, 0), len(text) - at
+            # Twice as much each time, as it is read again.
+            if size <= _MOST and (more := file.read(max(_CHUNK, size))):
+                text, at = text[start:] + more, at - start
+                continue
+            if not size and not is_list:
+                return
+            if not (following := _next_item(text, at)):
+                raise DamagedError(
+                    f"The file is cut off or damaged after item {number}, or the next is too large"
+                ) from None
+            item, at = InputValueError("is not JSON"), following
         for each in [item] if is_list else unwrapped(item):
             number += 1
             yield f"number {number}", each
 
 
-_DECODER = json.JSONDecoder()
-
-
-def _decoded(text: str, at: int, number: int, file: TextIO) -> tuple[Any, int, str]:
-    """Return the value at a position, or a `ValueError`; with its end, and the text with it."""
-    while True:
-        try:
-            item, end = _DECODER.raw_decode(text, at)
-        except RecursionError:
-            raise DamagedError("The file is nested too deeply") from None
-        except json.JSONDecodeError as exc:
-            is_begun = exc.msg.startswith("Unterminated") or exc.pos > len(text) - _NEAR_END
-            following = 0 if is_begun else _next_item(text, at)
-            size = len(text) - at
-            more = "" if following else file.read(max(_CHUNK, size))  # doubled: it is read again
-            if more and size <= _MOST:
-                # The indentation of an item shows where the next one begins.
-                line = at if _indent(text, at) is None else text.rfind("\n", 0, at) + 1
-                text, at = text[line:] + more, at - line
-                continue
-            if following := following or _next_item(text, at):
-                return InputValueError("is not JSON"), following, text
-            raise DamagedError(
-                f"The file is cut off or damaged after item {number}, or the next is too large"
-            ) from None
-        except ValueError:  # a number of thousands of digits
-            raise DamagedError(f"The file is cut off or damaged after item {number}") from None
-        return item, end, text
-
-
-def _indent(text: str, at: int) -> str | None:
-    """Return the indentation of the object at a position; None if it does not begin a line."""
-    indent = text[text.rfind("\n", 0, at) + 1 : at]
-    return None if indent.strip(" \t") or not text.startswith("{", at) else indent
-
-
 def _next_item(text: str, at: int) -> int:
-    """Return where the next item begins, if each begins on a line and is indented alike; or 0."""
-    indent = _indent(text, at)
-    return 0 if indent is None else text.find(f"\n{indent}{{", at) + 1
+    """Return where the next object begins, if each begins on a line and is indented alike; or 0."""
+    line = text.rfind("\n", 0, at)
+    indent = text[line:at]
+    if line < 0 or indent.strip():
+        return 0
+    following = text.find(f"{indent}{{", at)
+    return 0 if following < 0 else following + len(indent)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.memory._tool_arguments import match_values
 from factmem.memory.agent_memory import AgentMemory
+from factmem.memory.tools import match_values
 from factmem.models._values import canonical
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.providers.in_memory import InMemoryProvider

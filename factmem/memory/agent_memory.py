@@ -285,8 +285,7 @@ class AgentMemory:
         """What models learnt, and the decisions of people about it."""
         from factmem.memory.review import MemoryReview
 
-        parts = self._parts
-        return MemoryReview(parts.provider, parts.reader, parts.events, parts.clock)
+        return MemoryReview(self._parts)
 
     @property
     def detection(self) -> Detection:

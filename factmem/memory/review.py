@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from factmem._arguments import expect, guided
 from factmem.errors import InputValueError
-from factmem.events import MemoryEvents, MemoryOperation
+from factmem.events import MemoryOperation
 from factmem.ledger._items import Condition, digest_of
 from factmem.ledger._presentation import facts_of
 from factmem.ledger._undo import undoing
@@ -15,6 +15,7 @@ from factmem.ledger.entries import Amendment, Entry, RetractedValue, stored
 from factmem.ledger.history import FactChange, change_ids, changes_of, place_digits
 from factmem.ledger.ledger import Ledger, Proposal
 from factmem.ledger.resolution import PlacedFact, is_version, version_of
+from factmem.memory._parts import MemoryParts
 from factmem.memory._statements import changed, expected_version
 from factmem.memory.listing import keys_of
 from factmem.models._display import Displayed
@@ -22,10 +23,9 @@ from factmem.models._values import Canonical
 from factmem.models.actors import acting_unless_named
 from factmem.models.facts import AnyFact, FactSource, FactState, SingleFact, SourceKind
 from factmem.models.places import MemorySubject, Place
-from factmem.models.when import TimeProvider, stamp, utc
+from factmem.models.when import stamp, utc
 from factmem.providers._four_methods import fact_store
-from factmem.providers._reader import FactReader, each_of
-from factmem.providers.store import FactStore
+from factmem.providers._reader import each_of
 
 __all__ = ["InboxItem", "MemoryReview"]
 
@@ -94,11 +94,6 @@ def kind_of(fact: AnyFact, begin: datetime | None) -> ItemKind | None:
     return "new" if begin is None or at is None or at >= begin else None
 
 
-def current_item(kind: ItemKind, place: Place, fact: AnyFact) -> InboxItem:
-    """Return the item of a current fact."""
-    return InboxItem(kind, place, fact, fact.confirmed_at, fact.actor, fact.source)
-
-
 def inbox_items(
     place: Place, proposals: Iterable[Proposal], facts: Iterable[AnyFact], begin: datetime | None
 ) -> list[InboxItem]:
@@ -108,7 +103,7 @@ def inbox_items(
     for fact in facts:
         kind = kind_of(fact, begin)
         if kind is not None and fact.id not in disputed:
-            found.append(current_item(kind, place, fact))
+            found.append(InboxItem(kind, place, fact, fact.confirmed_at, fact.actor, fact.source))
     return found
 
 
@@ -157,13 +152,11 @@ class MemoryReview:
     that was shown, or its `version`, so that nobody decides what somebody else has decided since.
     """
 
-    def __init__(
-        self, provider: FactStore, reader: FactReader, events: MemoryEvents, clock: TimeProvider
-    ) -> None:
-        self._provider = provider
-        self._reader = reader
-        self._events = events
-        self._clock = clock
+    def __init__(self, parts: MemoryParts) -> None:
+        self._provider = parts.provider
+        self._reader = parts.reader
+        self._events = parts.events
+        self._clock = parts.clock
 
     async def inbox(
         self,
@@ -427,14 +420,9 @@ def _retracted(
     """Return the ends of values, also of those said at the same time: a clock may be set back."""
     held = [item for word in fact.concept.keywords for item in ledger.items(word, now).values()]
     last = max([fact.id, *(item.last[1] for item in held)])
+    end: RetractedValue = {"keyword": "", "timestamp": now, "id": last, "confirmed": True}
     return [
-        {
-            "keyword": keyword,
-            "timestamp": now,
-            "digest": digest_of(key),
-            "id": last,
-            "confirmed": True,
-        }
+        {**end, "keyword": keyword, "digest": digest_of(key)}
         for keyword in fact.concept.keywords
         for key in keys
     ]

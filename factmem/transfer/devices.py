@@ -42,7 +42,6 @@ from factmem.models.when import TimeProvider, moment, stamp, system_clock
 from factmem.providers.conversations import identity_in
 from factmem.providers.results import is_edited, is_extended
 from factmem.providers.store import FactStore
-from factmem.transfer._device_chats import Rules, sent_form
 from factmem.transfer._device_files import SealedFiles, key_of_phrase, new_phrase
 from factmem.transfer._device_state import (
     KEY,
@@ -50,12 +49,14 @@ from factmem.transfer._device_state import (
     Digests,
     Known,
     Part,
+    Rules,
     bundles_of,
     cut,
     key_of,
     marks_of,
     name_of,
     parts_of,
+    sent_form,
     where,
 )
 from factmem.transfer._outputs import write_whole

@@ -12,7 +12,7 @@ from factmem import AgentMemory, InMemoryProvider, MemoryScopesProfile
 from factmem.ledger._purging import REMOVED
 from factmem.models.facts import MultipleFacts
 from factmem.providers.conversations import new_turn
-from factmem.transfer._device_chats import Rules
+from factmem.transfer._device_state import Rules
 from tests.tables import table
 from tests.transfer.devices import ALICE, ALICES, PETS, USER, Device, World
 

@@ -190,6 +190,10 @@ def test_a_second_memory_is_refused() -> None:
             ValueError,
             "max_tokens=3 is too small",
         ),
+        *(
+            ({"scopes": MemoryScopesProfile(agent="a"), "recall": each}, error, "at least 1")
+            for each, error in [(0, ValueError), (True, TypeError), (2.5, TypeError)]
+        ),
         ({"agentName": "a"}, TypeError, "AgentMemory has no option 'agentName'; it has .*provider"),
     ],
 )

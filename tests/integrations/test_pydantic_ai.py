@@ -80,20 +80,6 @@ async def test_an_unbound_user_raises_before_any_call(
     assert server.requests == []
 
 
-@pytest.mark.parametrize("placement", BOTH)
-async def test_what_the_framework_persists(server: ModelServer, placement: Placement) -> None:
-    """With `request` the history has no facts; with `instructions` it has them, as documented."""
-    agent = agent_of(server, MemoryCapability(await vim_memory(), user=user, placement=placement))
-    server.answer(says("Hello."), says("Again."))
-
-    first = await agent.run("Hi", deps=Deps("alice"))
-    second = await agent.run("Hi", deps=Deps("alice"), message_history=first.all_messages())
-
-    stored = second.all_messages_json().decode()
-    assert ("vim" in stored) == (placement == "instructions")
-    assert server.system().count("<factmem_memory>") == 1
-
-
 async def test_learning_after_the_run_and_streamed(server: ModelServer) -> None:
     reports: list[Any] = []
     memory = await vim_memory(

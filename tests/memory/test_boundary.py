@@ -4,16 +4,14 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.errors import CorruptJournalError, UnboundSubjectError
+from factmem.errors import CorruptJournalError
 from factmem.models.places import UNBOUNDED, MemoryScope, MemorySubject, Place
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.store import FactStore
 from tests.memory.test_view_paths import SCOPES, SUBJECTS
 from tests.world import AGENT, ALICE, PRODUCT, THEME, USER, memory_of, theme
 
@@ -99,22 +97,3 @@ async def test_a_view_does_not_read_other_places(damaged: LocalFileMemoryProvide
     for asked in (memory, memory.view(scopes=[AGENT]), memory.view(subjects=[USER.of("bob")])):
         with pytest.raises(CorruptJournalError):
             await asked.contents.tree()
-
-
-async def test_arguments_cannot_widen_a_view(damaged: LocalFileMemoryProvider) -> None:
-    """They are restricted to the places of the view."""
-    view = memory_of(damaged).view(subjects=[ALICE], scopes=[AGENT])
-    store = view.provider
-    assert isinstance(store, FactStore)
-
-    async def listed(**narrow: Any) -> list[str]:
-        return [str(info.place) for info in await store.places(**narrow)]
-
-    alice = "agent/support-bot user(alice)"
-    assert await listed() == [alice]
-    assert await listed(subjects=[USER.of("bob"), ALICE]) == [alice]
-    assert await listed(subjects=[USER.of("bob")]) == []
-    assert await listed(scopes=[PRODUCT]) == []
-    assert await listed(scopes=[PRODUCT, AGENT]) == [alice]
-    with pytest.raises(UnboundSubjectError):
-        await listed(subjects=[USER])

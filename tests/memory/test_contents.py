@@ -73,20 +73,6 @@ async def test_a_subject_can_be_a_place_and_a_branch() -> None:
     )
 
 
-async def test_a_view_has_a_subtree(store: InMemoryProvider) -> None:
-    """Counts are those of the view, and nothing else is listed."""
-    contents = memory_of(store).view(scopes=[PRODUCT]).contents
-
-    assert str(await contents.tree()).splitlines() == [
-        "memory: 2",
-        "  product/my-app: 2",
-        "    user: 2",
-        "      bob: 2",
-    ]
-    assert [each.keyword for each in await contents.concepts()] == ["languages"]
-    assert len(await contents.records()) == 1
-
-
 async def test_concepts_are_counted(store: InMemoryProvider) -> None:
     """Values and places, by keyword."""
     found = await memory_of(store).contents.concepts()

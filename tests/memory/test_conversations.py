@@ -28,16 +28,10 @@ ANSWER = {"role": "assistant", "content": "Noted."}
 
 def memory_on(store: FactStore, clock: SettableClock, *answers: object, **more: Any) -> AgentMemory:
     """Return a memory of all users, with a scripted model."""
-    model = ScriptedChatModel(*answers) if answers else None
-    return AgentMemory(
-        store,
-        chat_model=model,
-        scopes=PROFILE,
-        subjects=[USER],
-        concepts=[THEME],
-        clock=clock,
-        **more,
-    )
+    options = {"scopes": PROFILE, "subjects": [USER], "concepts": [THEME], **more}
+    if answers:
+        options["chat_model"] = ScriptedChatModel(*answers)
+    return AgentMemory(store, clock=clock, **options)
 
 
 async def themes(store: FactStore, subject: Any = ALICE) -> list[str]:
@@ -156,9 +150,7 @@ async def test_an_erased_user_stays_erased(store: FactStore, clock: SettableCloc
     await memory.of("alice").conversation("chat").append(SAID)
     clock.advance(REST)
     model = _Meanwhile(lambda: store.erase(ALICE, AGENT), DARK)
-    worker = AgentMemory(
-        store, chat_model=model, scopes=PROFILE, subjects=[USER], concepts=[THEME], clock=clock
-    )
+    worker = memory_on(store, clock, chat_model=model)
 
     run = await worker.conversations.learn()
 
@@ -178,9 +170,7 @@ async def test_a_message_that_comes_meanwhile_is_learnt_next(
     clock.advance(REST)
     late = {"role": "user", "content": "No, the light one"}
     model = _Meanwhile(lambda: chat.append(late), DARK)
-    worker = AgentMemory(
-        store, chat_model=model, scopes=PROFILE, subjects=[USER], concepts=[THEME], clock=clock
-    )
+    worker = memory_on(store, clock, chat_model=model)
 
     assert (await worker.conversations.learn()).learnt == 1
 
@@ -201,14 +191,7 @@ async def test_a_cancelled_worker_loses_nothing(store: FactStore, clock: Settabl
             scope.cancel()
             await anyio.lowlevel.checkpoint()
 
-        worker = AgentMemory(
-            store,
-            chat_model=_Meanwhile(cancel, DARK),
-            scopes=PROFILE,
-            subjects=[USER],
-            concepts=[THEME],
-            clock=clock,
-        )
+        worker = memory_on(store, clock, chat_model=_Meanwhile(cancel, DARK))
         await worker.conversations.learn()
 
     memory = memory_on(store, clock, DARK)
@@ -283,7 +266,7 @@ async def test_removed_messages_name_their_facts(store: FactStore, clock: Settab
 
 async def test_facts_of_other_places_are_named(store: FactStore, clock: SettableClock) -> None:
     """A chat of a user may have taught something about their company."""
-    memory = AgentMemory(store, scopes=PROFILE, subjects=[USER, COMPANY], clock=clock).of("alice")
+    memory = memory_on(store, clock, subjects=[USER, COMPANY]).of("alice")
     chat = memory.conversation("chat")
     (said,) = await chat.append(SAID)
     fact = theme("dark", source=FactSource(SourceKind.USER, "chat", said.number))

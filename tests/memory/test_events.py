@@ -19,7 +19,7 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.store import FactStore
 from factmem.testing.chat import ScriptedChatModel
 from tests.contracts.stores import FactStoreContract
-from tests.doubles import BareProvider, FailingProvider
+from tests.doubles import BareProvider, FailingProvider, TopicEmbedder
 from tests.world import AGENT, ALICE, PRODUCT, THEME, USER, item, languages, memory_of, theme
 from tests.world import user as said
 
@@ -205,12 +205,12 @@ async def test_attempts_outside_of_a_view_are_reported(
 
 
 async def test_events_contain_no_values(events: list[MemoryEvent]) -> None:
-    memory = memory_of(listeners=[events.append])
+    memory = memory_of(listeners=[events.append], embedder=TopicEmbedder())
     await memory.provider.save(theme(SECRET), ALICE, AGENT)
     await memory.provider.load_by_description(SECRET, ALICE, AGENT)
     await memory.recall(SECRET)
 
-    assert {event.operation for event in events} == {OP.SAVE, OP.LOAD, OP.RECALL}
+    assert {event.operation for event in events} == {OP.SAVE, OP.LOAD, OP.RECALL, OP.EMBED}
     assert SECRET not in str([asdict(event) for event in events])
 
 

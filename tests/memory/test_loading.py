@@ -285,24 +285,6 @@ async def test_the_memory_of_a_long_chat_does_not_grow(
     assert len(messages) == 1 + 1 + 2 * turns
 
 
-async def test_a_budget_is_kept_and_reported() -> None:
-    store = InMemoryProvider()
-    await store.save_many(
-        [note(f"concept-{i}", "a value of some words") for i in range(100)], ALICE, AGENT
-    )
-    messages = chat()
-
-    report = await memory_of(store, message_form=MessageForm(max_tokens=500)).load_facts_to_agent(
-        messages
-    )
-
-    [text] = memory_texts(messages)
-    assert 400 < estimate_tokens(text) <= 500
-    assert report.left_out == 100 - text.count("\n- ")
-    assert f"Left out for lack of room: {report.left_out}" in text
-    assert len(report.facts) == 100
-
-
 def test_two_concepts_of_one_keyword_raise() -> None:
     with pytest.raises(ValueError, match="Two concepts have the keyword 'age'"):
         memory_of(concepts=[AGE, Concept("age", "Something else")])
@@ -348,17 +330,6 @@ async def test_typed_concepts_have_their_types(store: InMemoryProvider) -> None:
         assert {fact.concept.keyword: fact.values for fact in facts}["age"] == (36,)
 
 
-async def test_a_small_provider_is_enough(store: InMemoryProvider) -> None:
-    bare, full = memory_of(BareProvider(store)), memory_of(store)
-    messages, expected = chat(), chat()
-
-    await bare.load_facts_to_agent(messages)
-    await full.load_facts_to_agent(expected)
-
-    assert messages == expected
-    assert await bare.current(LANGUAGES) == await full.current(LANGUAGES)
-
-
 async def test_an_error_of_one_place_is_raised_unchanged() -> None:
     """It has its cause and no group around it; reads of other places are cancelled."""
     provider = FailingProvider(PRODUCT)
@@ -395,28 +366,4 @@ async def test_concurrent_loads_lose_no_part(store: InMemoryProvider) -> None:
     assert memory_texts(messages) == [render(placed([theme("dark"), languages("Korean")])).text]
 
 
-async def test_loading_calls_no_model(store: InMemoryProvider) -> None:
-    """The cost is 0 calls for every load."""
-    model = ScriptedChatModel()
-    memory = memory_of(store, model)
-    messages = chat()
-
-    await memory.load_facts_to_agent(messages, THEME)
-    await memory.load_facts_to_agent(messages)
-    [fact] = await memory.current(THEME)
-    await memory.current()
-    await memory.why(fact)
-
-    assert model.calls == []
-
-
 # Isolation
-
-
-async def test_an_entity_is_not_in_the_prompt(store: InMemoryProvider) -> None:
-    """It may be an email address, and the model does not need it."""
-    messages = chat()
-
-    await memory_of(store).load_facts_to_agent(messages)
-
-    assert "alice" not in memory_texts(messages)[0]

@@ -42,6 +42,11 @@ ATTEMPTS: list[tuple[Attempt, MemoryOperation, tuple[Place, ...]]] = [
         (IN_AGENT, IN_PRODUCT),
     ),
     (lambda view: view.contents.reset(confirm=True), MemoryOperation.ERASE, ()),
+    (
+        lambda view: view.view(subjects=[BOB]).contents.reset(confirm=True),
+        MemoryOperation.ERASE,
+        (),
+    ),
     (lambda view: view.store.erase(ALICE, AGENT), MemoryOperation.ERASE, (IN_AGENT,)),
 ]
 
@@ -79,20 +84,6 @@ async def test_a_refused_place_prevents_forgetting_in_all(
     assert (event.operation, event.is_failed) == (MemoryOperation.FORGET, True)
     assert {place.subject for place in event.places} == {ALICE, BOB}
     assert [fact.value for fact in await view.current(THEME)] == ["dark"]
-
-
-async def test_an_empty_view_refuses_the_same_calls(
-    memory: AgentMemory, events: list[MemoryEvent]
-) -> None:
-    """It does not matter if there is anything to erase."""
-    with pytest.raises(MemoryAccessError, match="read-only"):
-        await memory.view(subjects=[BOB], read_only=True).contents.reset(confirm=True)
-    assert (await memory.view(subjects=[BOB], read_only=True).contents.reset()).count == 0
-
-    assert [(str(event.operation), event.is_failed) for event in events] == [
-        ("erase", True),
-        ("list", False),
-    ]
 
 
 async def test_only_the_store_reports_an_operation(

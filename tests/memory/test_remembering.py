@@ -4,11 +4,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import anyio
-import pytest
 from typing_extensions import TypeForm, TypeVar
 
 from factmem.detection.report import DetectionReport
-from factmem.errors import MemoryAccessError
 from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition
 from factmem.models.facts import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
@@ -19,7 +17,6 @@ T = TypeVar("T")
 
 BOB = USER.of("bob")
 TEXT = "I prefer the dark theme."
-LIGHT = {"facts": [item(value="light", quote="light theme")]}
 DARK = {"facts": [item()]}
 
 
@@ -122,17 +119,3 @@ async def test_an_empty_text_calls_no_model() -> None:
     report = await memory_of(model=model).remember("  ")
 
     assert (report.saved, report.usage.calls, model.calls) == ([], 0, [])
-
-
-async def test_wrong_arguments_raise_at_once() -> None:
-    """Before a model is called."""
-    with pytest.raises(ValueError, match="chat_model"):
-        await memory_of().remember(TEXT)
-    model = ScriptedChatModel()
-    memory = memory_of(model=model)
-    with pytest.raises(MemoryAccessError):
-        await memory.view(subjects=[ALICE], read_only=True).remember(TEXT)
-    wrong: Any = 7
-    with pytest.raises(TypeError, match="not int"):
-        await memory.remember(wrong)
-    assert model.calls == []

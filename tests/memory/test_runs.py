@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import anyio
 import pytest
 
 from factmem import AgentMemory, Detection, InMemoryProvider, MemoryScopesProfile, MemorySubject
@@ -145,16 +144,6 @@ async def test_conversations_need_a_store_of_them() -> None:
         runs_of(memory, conversations=True, tools=False)
 
 
-async def test_two_users_learn_concurrently() -> None:
-    memory = await vim_memory(EMACS, EMACS)
-    runs = runs_of(memory, auto_detect=True)
-    async with anyio.create_task_group() as tasks:
-        for user in ("alice", "bob"):
-            tasks.start_soon(runs.learn, Context(user), CHAT)
-
-    assert await known_values(memory, BOB) == await known_values(memory) == {"editor": "emacs"}
-
-
 async def test_a_failing_store_stops_no_run_and_the_model_reads_the_error() -> None:
     failures: list[Exception] = []
     provider = BreakableProvider()
@@ -170,15 +159,6 @@ async def test_a_failing_store_stops_no_run_and_the_model_reads_the_error() -> N
         assert answer.startswith("Error:")
     assert await runs.learn(Context("alice"), CHAT) is None
     assert {type(each).__name__ for each in failures} == {"StorageError"}
-
-
-async def test_a_failing_model_does_not_stop_a_run(caplog: pytest.LogCaptureFixture) -> None:
-    memory = await vim_memory(ChatModelError("quota of alice", status=429))
-    runs = runs_of(memory, auto_detect=True)
-
-    assert await runs.learn(Context("alice"), CHAT) is None
-    assert "ChatModelError" in caplog.text
-    assert "quota" not in caplog.text
 
 
 async def test_the_log_has_the_reason_of_an_unusable_answer(

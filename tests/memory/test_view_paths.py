@@ -209,6 +209,9 @@ async def _looked_around(view: AgentMemory, places: Sequence[Place]) -> list[obj
         fact = fact_of(number)
         here: dict[str, Any] = {"subjects": [place.subject], "scopes": [place.scope]}
         found += [
+            await seen.load_all(place.subject, place.scope),
+            await seen.load_by_description(fact.concept.keyword, place.subject, place.scope),
+            await seen.entries(place.subject, place.scope),
             await seen.history(fact.concept, place.subject, place.scope),
             await seen.places(**here),
             await view.view(**here).current(),

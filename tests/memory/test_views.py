@@ -1,7 +1,6 @@
 """A view shows only its places, in every call."""
 
 from collections.abc import AsyncGenerator
-from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -17,10 +16,9 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.store import FactStore
 from factmem.testing.chat import ScriptedChatModel
-from factmem.transfer.bundle import export_facts
 from tests.contracts.stores import FactStoreContract
 from tests.doubles import BareProvider
-from tests.world import AGENT, ALICE, PRODUCT, PROFILE, THEME, USER, item, memory_of, theme, user
+from tests.world import AGENT, ALICE, PRODUCT, PROFILE, THEME, USER, memory_of, theme, user
 
 BOB = USER.of("bob")
 OURS, THEIRS = Place(AGENT, ALICE), Place(AGENT, BOB)
@@ -52,27 +50,6 @@ def store_of(memory: AgentMemory) -> FactStore:
     return memory.provider
 
 
-async def test_reading_outside_finds_nothing(store: FactStore) -> None:
-    """For every read, places outside look as if they had never been written."""
-    memory = memory_of(store)
-    view = memory.view(subjects=[ALICE])
-    seen = store_of(view)
-    (fact,) = await store.load(THEME, BOB, AGENT)
-
-    assert [each.value for each in await view.current(THEME)] == ["ours"]
-    assert await view.view(subjects=[BOB]).current(THEME) == []
-    assert await view.view(subjects=[BOB]).current() == []
-    assert await view.view(subjects=[BOB]).why(fact) is None
-    assert await seen.load(THEME, BOB, AGENT) == []
-    assert await seen.load_all(BOB, AGENT) == []
-    assert await seen.load_by_description("theme", BOB, AGENT) == []
-    assert await seen.history(THEME, BOB, AGENT) == []
-    assert await seen.entries(BOB, AGENT) == []
-    assert [info.place.identity for info in await seen.places()] == [OURS.identity]
-    report = await export_facts(seen, BytesIO(), places=[OURS, THEIRS])
-    assert [place.identity for place in report.places] == [OURS.identity]
-
-
 @pytest.mark.parametrize("place", [THEIRS, OURS], ids=["outside", "read-only"])
 async def test_writing_outside_raises(store: FactStore, place: Place) -> None:
     """Every write raises, and stored facts do not change."""
@@ -102,6 +79,8 @@ async def test_no_model_is_called_for_what_cannot_be_written(subject: MemorySubj
     chat = [user("I prefer the dark theme.")]
 
     with pytest.raises(MemoryAccessError):
+        await view.view(subjects=[subject]).remember("I prefer the dark theme.")
+    with pytest.raises(MemoryAccessError):
         await view.view(subjects=[subject]).auto_detect_facts(chat)
     with pytest.raises(MemoryAccessError):
         await view.view(subjects=[subject], scopes=[AGENT]).auto_detect_facts(chat)
@@ -111,16 +90,6 @@ async def test_no_model_is_called_for_what_cannot_be_written(subject: MemorySubj
         )
 
     assert model.calls == []
-
-
-async def test_detection_writes_inside(store: FactStore) -> None:
-    """A view detects facts about its own subject, as the memory does."""
-    view = memory_of(store, ScriptedChatModel({"facts": [item()]})).view(subjects=[ALICE])
-
-    report = await view.auto_detect_facts([user("I prefer the dark theme.")])
-
-    assert [placed.place for placed in report.saved] == [OURS]
-    assert [fact.value for fact in await store.load(THEME, ALICE, AGENT)] == ["dark"]
 
 
 async def test_a_view_of_places_does_not_combine_them() -> None:
@@ -154,18 +123,6 @@ async def test_a_view_of_a_view_only_narrows(store: FactStore) -> None:
         await wide.provider.save(theme("new"), ALICE, AGENT)
 
 
-async def test_an_empty_list_shows_nothing(store: FactStore) -> None:
-    """A user without any rights must not get the rights of all."""
-    for view in (
-        memory_of(store).view(subjects=[]),
-        memory_of(store).view(scopes=[]),
-        memory_of(store).view(places=[]),
-    ):
-        assert await store_of(view).places() == []
-        assert await view.current() == []
-        assert await view.view(subjects=[BOB], scopes=[AGENT]).current() == []
-
-
 async def test_an_unbound_subject_raises() -> None:
     """Omitting the entity does not show all users."""
     with pytest.raises(UnboundSubjectError):
@@ -183,16 +140,6 @@ async def test_a_type_of_scope_means_the_scope_of_the_view() -> None:
     found = await view.view(scopes=[MemoryScopeType.PRODUCT]).current(THEME)
     assert [fact.value for fact in found] == ["dark"]
     assert await memory.view(scopes=[MemoryScopeType.PRODUCT]).current(THEME) == []
-
-
-async def test_a_description_does_not_affect_access(store: FactStore) -> None:
-    """The same name with another description is the same subject, for reads and writes."""
-    alice = MemorySubject("user", "Somebody else's words", 9, per_entity=True).of("alice")
-
-    view = memory_of(store).view(subjects=[alice])
-
-    assert len(await view.view(subjects=[ALICE]).current(THEME)) == 1
-    assert await view.view(subjects=[BOB]).current(THEME) == []
 
 
 async def test_a_small_provider_is_guarded_too() -> None:

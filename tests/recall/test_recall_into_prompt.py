@@ -4,7 +4,6 @@ import json
 from threading import get_ident
 from typing import Any
 
-import anyio
 import pytest
 
 from factmem._text import analysis
@@ -19,9 +18,7 @@ from factmem.agent.nodes import (
 )
 from factmem.errors import EmbeddingError, StorageError, UnboundSubjectError
 from factmem.events import MemoryEvent, MemoryOperation
-from factmem.memory.agent_memory import AgentMemory
-from factmem.models.facts import Concept, SingleFact
-from factmem.models.places import MemoryScopesProfile
+from factmem.models.facts import Concept
 from factmem.models.recall_filter import RecallFilter
 from factmem.prompt.memory_message import LoadReport, MessageForm
 from factmem.providers.in_memory import InMemoryProvider
@@ -29,7 +26,18 @@ from factmem.recall.match import RecallReport
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import TopicEmbedder
 from tests.tables import table
-from tests.world import AGENT, ALICE, BOB, COMPANY, PRODUCT, USER, bare_note, recall_memory
+from tests.world import (
+    AGENT,
+    ALICE,
+    BOB,
+    COMPANY,
+    PRODUCT,
+    PROFILE,
+    USER,
+    bare_note,
+    installed,
+    recall_memory,
+)
 
 PET = Concept("pet", "")
 Chat = list[dict[str, Any]]
@@ -253,6 +261,13 @@ async def test_it_is_reported_as_one_recall(store: InMemoryProvider) -> None:
 # Installed in an agent
 
 
+def agent_of(store: InMemoryProvider, model: ScriptedChatModel, **options: Any) -> Agent:
+    """Return an agent with a memory of all users."""
+    agent = Agent(model, strategy=options.pop("strategy", None))
+    installed(agent, store, scopes=PROFILE, subjects=[USER], **options)
+    return agent
+
+
 async def run(agent: Agent, model: ScriptedChatModel, text: str, **options: Any) -> Any:
     result = await agent.run(text, subjects=[ALICE], **options)
     shown: Any = model.calls[-1]
@@ -262,14 +277,7 @@ async def run(agent: Agent, model: ScriptedChatModel, text: str, **options: Any)
 async def test_an_agent_recalls_facts_about_the_input(store: InMemoryProvider) -> None:
     """Each run does, instead of loading all, without a further chat model call."""
     model = ScriptedChatModel("X200.", "Miso.", "Hm.")
-    agent = Agent(model)
-    agent.install(
-        AgentMemory,
-        provider=store,
-        scopes=MemoryScopesProfile(agent="support-bot"),
-        subjects=[USER],
-        recall=1,
-    )
+    agent = agent_of(store, model, recall=1)
 
     first, shown = await run(agent, model, "Which router do I have?")
     assert shown == ["X200"]
@@ -288,13 +296,7 @@ async def test_an_installed_memory_uses_its_embedder_and_settings(store: InMemor
     await store.save(bare_note("mornings", "espresso"), ALICE, AGENT)
     for options, found in (({}, []), ({"embedder": TopicEmbedder()}, ["espresso"])):
         model = ScriptedChatModel("Here.")
-        agent = Agent(model)
-        given: dict[str, Any] = {
-            "scopes": MemoryScopesProfile(agent="support-bot"),
-            "subjects": [USER],
-            **options,
-        }
-        agent.install(AgentMemory, provider=store, recall=5, **given)
+        agent = agent_of(store, model, recall=5, **options)
         _, shown = await run(agent, model, "A beverage, please")
         assert shown[:1] == found
 
@@ -331,64 +333,6 @@ async def test_a_node_of_a_strategy_can_recall(store: InMemoryProvider) -> None:
     ]
     for strategy, options, found in cases:
         model = ScriptedChatModel("Here.")
-        agent = Agent(model, strategy=Strategy("answer", strategy))
-        given: dict[str, Any] = {
-            "scopes": MemoryScopesProfile(agent="support-bot"),
-            "subjects": [USER],
-            **options,
-        }
-        agent.install(AgentMemory, provider=store, **given)
+        agent = agent_of(store, model, strategy=Strategy("answer", strategy), **options)
         _, shown = await run(agent, model, "The router?")
         assert shown == found
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"recall": 0}, "recall must be an int of at least 1:"),
-        ({"recall": True}, "recall must be an int of at least 1, not bool"),
-        ({"recall": 2.5}, "recall must be an int of at least 1, not float"),
-    ],
-)
-def test_invalid_options_raise(options: dict[str, Any], message: str) -> None:
-    """They raise at installation, not at the first message."""
-    with pytest.raises((TypeError, ValueError), match=message):
-        Agent(ScriptedChatModel()).install(
-            AgentMemory,
-            provider=InMemoryProvider(),
-            scopes=MemoryScopesProfile(agent="a"),
-            **options,
-        )
-
-
-async def test_runs_of_several_people_at_once(store: InMemoryProvider) -> None:
-    """One agent: each prompt has facts about its own person."""
-    await store.save(SingleFact(Concept("router", ""), "of Bob"), BOB, AGENT)
-    shown: dict[str, list[Any]] = {}
-
-    class Noting(ScriptedChatModel):
-        async def respond(self, messages: Any, *, tools: Any = ()) -> Any:
-            shown[messages[-1]["content"]] = values(messages)
-            return await super().respond(messages, tools=tools)
-
-    agent = Agent(Noting(*["Here."] * 20))
-    agent.install(
-        AgentMemory,
-        provider=store,
-        scopes=MemoryScopesProfile(agent="support-bot"),
-        subjects=[USER],
-        recall=3,
-    )
-    async with anyio.create_task_group() as tasks:
-        for number in range(10):
-            for person in (ALICE, BOB):
-                tasks.start_soon(
-                    lambda text, whom: agent.run(text, subjects=[whom]),
-                    f"router {number} {person.entity}",
-                    person,
-                )
-
-    assert len(shown) == 20
-    assert all("of Bob" in found for text, found in shown.items() if "bob" in text)
-    for_alice = [found for text, found in shown.items() if "alice" in text]
-    assert all("X200" in found and "of Bob" not in found for found in for_alice)

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from factmem.detection._reconciliation import MAX_ITEMS
 from factmem.detection.report import DetectionReport, RejectionReason
-from factmem.errors import ExtractionError
+from factmem.errors import ChatModelError, ExtractionError
 from factmem.llm.base import ChatResponse
 from factmem.models.facts import Concept, FactType, MultipleFacts
 from factmem.providers.in_memory import InMemoryProvider
@@ -324,6 +324,7 @@ async def _contents(store: InMemoryProvider) -> list[str]:
 
 
 REFUSED = [
+    ("an endpoint that is down", ChatModelError("down", status=500)),
     ("a refusal", ChatResponse(refusal="I cannot help with that.")),
     ("cut off by the limit", ChatResponse(answer(GOOD)[:-9], finish_reason="length")),
     ("held back by a filter", ChatResponse(answer(GOOD), finish_reason="content_filter")),
@@ -351,29 +352,13 @@ async def test_an_unusable_answer_saves_nothing(name: str, refused: object) -> N
     """The error is clear; the history and the store do not change."""
     before = json.dumps(CHAT)
 
-    with pytest.raises(ExtractionError) as caught:
+    error = ChatModelError if isinstance(refused, Exception) else ExtractionError
+    with pytest.raises(error) as caught:
         await detected([refused, refused])
 
     assert name
     assert "dark" not in str(caught.value)
     assert json.dumps(CHAT) == before
-
-
-async def test_each_saved_fact_has_its_speaker() -> None:
-    report, store = await detected([answer(other(quote=" I AM 36 "))])
-
-    [fact] = await store.load(AGE, ALICE, AGENT)
-
-    assert fact.source is not None
-    source = fact.source
-    assert (source.kind, source.conversation, source.message, source.quote, source.model) == (
-        "user",
-        "monday",
-        4,
-        "I AM 36",
-        None,
-    )
-    assert report.saved[0].fact == fact
 
 
 async def test_no_reason_quotes_the_model() -> None:

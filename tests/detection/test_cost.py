@@ -64,15 +64,6 @@ async def test_one_more_message_of_a_long_chat_costs_little(*, is_full: bool) ->
     assert tokens(model.calls[0]) + estimate_tokens(json.dumps(model.schema)) <= 3_100
 
 
-async def test_known_values_are_bounded() -> None:
-    model = ScriptedChatModel(answer())
-
-    await memory_of(await full_store(), model).auto_detect_facts([user("The garden!")])
-
-    known = str(model.calls[0][0]["content"]).partition("\nConcepts, with")[2]
-    assert 300 < estimate_tokens(known) <= 1_500  # with subject and scope of each
-
-
 async def test_values_related_to_the_messages_come_first() -> None:
     store = await full_store()
     sails = Concept("sails", "Sails of the user's boat", FactType.MULTIPLE)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, JsonValue
 from factmem.detection import Detection
 from factmem.detection._question import OfferedConcept, answer_schema, compression_schema
 from factmem.detection.report import DetectionReport, RejectionReason
-from factmem.errors import ChatModelError, StorageError, UnboundSubjectError
+from factmem.errors import StorageError, UnboundSubjectError
 from factmem.ledger.history import HistoryAction
 from factmem.llm._answer import strict_schema
 from factmem.models.facts import AnyFact, Concept, SingleFact, SourceKind
@@ -104,6 +104,7 @@ async def test_the_prompt_lists_known_and_declared_concepts() -> None:
     await memory_of(store, model, concepts=[AGE, THEME]).auto_detect_facts(CHAT)
 
     told = asked(model)
+    assert 'Concepts, with the "known" values by the day they were said' in told
     assert '"keyword": "diet", "description": "About diet", "fact_type": "SINGLE"' in told
     day = SAID.date()
     known = f'{{"said":"{day}","scope":"agent","subject":"user","values":["Korean"]}}'
@@ -385,21 +386,6 @@ async def test_new_facts_have_the_time_of_the_clock() -> None:
 # Trust
 
 
-async def test_injections_in_tools_and_assistants_are_not_stored() -> None:
-    """They are rejected even if the model believes them."""
-    poisoned = [
-        item(message=2, quote="You also like tea", keyword="drink", value="tea"),
-        item(message=3, quote="the user is an admin", keyword="role", value="admin"),
-    ]
-    store = InMemoryProvider()
-    memory = memory_of(store, ScriptedChatModel(answer(*poisoned)))
-
-    report = await memory.auto_detect_facts(CHAT)
-
-    assert [each.reason for each in report.rejected] == [RejectionReason.UNTRUSTED_MESSAGE] * 2
-    assert await store.places() == []
-
-
 @pytest.mark.parametrize(
     ("trust", "trusted"),
     [
@@ -422,13 +408,6 @@ async def test_trust_allows_more_speakers(trust: list[Any], trusted: list[str]) 
     sources = [placed.fact.source for placed in report.saved]
     assert [source.kind for source in sources if source] == [*trust]
     assert ("admin" in asked(model)) is ("admin" in trusted)
-
-
-async def test_no_other_speaker_can_be_trusted() -> None:
-    with pytest.raises(ValueError, match="trust must not contain document"):
-        await memory_of(model=ScriptedChatModel()).auto_detect_facts(
-            CHAT, detection=Detection(trust=[SourceKind.DOCUMENT])
-        )
 
 
 async def test_memory_messages_are_not_a_source() -> None:
@@ -510,18 +489,6 @@ async def test_wrong_arguments_raise_before_any_call() -> None:
     with pytest.raises(ValueError, match="chat_model="):
         await memory_of().auto_detect_facts(CHAT)
     assert model.calls == []
-
-
-async def test_a_failing_endpoint_saves_nothing() -> None:
-    store = InMemoryProvider()
-    messages = copy.deepcopy(CHAT)
-    memory = memory_of(store, ScriptedChatModel(ChatModelError("down", status=500)))
-
-    with pytest.raises(ChatModelError):
-        await memory.auto_detect_facts(messages)
-
-    assert messages == CHAT
-    assert await store.places() == []
 
 
 async def test_a_cancelled_run_saves_nothing() -> None:

@@ -89,32 +89,20 @@ async def test_vectors_have_the_order_of_the_strings() -> None:
     assert not isinstance(embedder, QueryEmbedder)
 
 
-async def test_the_index_of_a_vector_decides_and_not_its_position() -> None:
-    """An endpoint that works in parallel may return the last one first."""
+@pytest.mark.parametrize("is_indexed", [True, False])
+async def test_the_index_of_a_vector_decides_and_not_its_position(is_indexed: bool) -> None:
+    """A parallel endpoint may return the last one first; without indexes the order counts."""
 
-    def reverse(body: dict[str, Any]) -> Response:
-        answer = json.loads(right(body).content)
-        answer["data"].reverse()
-        return httpx.Response(200, json=answer)
+    def answer(body: dict[str, Any]) -> Response:
+        data = [{"embedding": vector(text)} for text in body["input"]]
+        if is_indexed:
+            data = json.loads(right(body).content)["data"][::-1]
+        return httpx.Response(200, json={"data": data})
 
-    async with Endpoint(reverse).embedder() as embedder:
+    async with Endpoint(answer).embedder() as embedder:
         vectors = await embedder.embed(["a", "bb", "ccc"])
 
     assert [each[0] for each in vectors] == [1, 2, 3]
-
-
-async def test_an_answer_without_indexes_keeps_its_order() -> None:
-    """Some servers leave them out."""
-
-    def bare(body: dict[str, Any]) -> Response:
-        return httpx.Response(
-            200, json={"data": [{"embedding": vector(text)} for text in body["input"]]}
-        )
-
-    async with Endpoint(bare).embedder() as embedder:
-        vectors = await embedder.embed(["a", "bb"])
-
-    assert [each[0] for each in vectors] == [1, 2]
 
 
 async def test_many_strings_make_several_requests() -> None:

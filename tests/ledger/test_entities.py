@@ -14,6 +14,7 @@ from factmem.ledger.resolution import (
     seen_together,
 )
 from factmem.models.places import MemoryScope, MemorySubject, Place
+from tests.tables import table
 from tests.world import AGENT, ALICE, BOB, COMPANY, PRODUCT, USER, bare_note, bare_notes
 
 ALICES, BOBS, COMPANYS = (Place(AGENT, each) for each in (ALICE, BOB, COMPANY))
@@ -24,66 +25,45 @@ def shown(placed: list[PlacedFact[Any]]) -> set[tuple[str, Any]]:
     return {(each.place.subject.entity or "", v) for each in placed for v in each.fact.values}
 
 
-def test_entities_do_not_compete() -> None:
-    """Alice's home is not an older version of Bob's."""
-    found = [
-        PlacedFact(ALICES, bare_note("home", "Busan")),
-        PlacedFact(BOBS, bare_note("home", "Seoul")),
-    ]
-
-    assert shown(resolve_entities(found, [], EVERYBODY)) == {("alice", "Busan"), ("bob", "Seoul")}
+def of(place: Place, keyword: str, *values: str) -> PlacedFact[Any]:
+    make = bare_notes if keyword == "pets" else bare_note
+    return PlacedFact(place, make(keyword, *values))
 
 
-def test_a_shared_value_applies_to_those_without_their_own() -> None:
-    """The company's language is overridden for Alice and applies to Bob."""
-    found = [
-        PlacedFact(ALICES, bare_note("language", "Kotlin")),
-        PlacedFact(COMPANYS, bare_note("language", "Java")),
-    ]
-
-    assert shown(resolve_entities(found, [], EVERYBODY)) == {("alice", "Kotlin"), ("", "Java")}
-    assert shown(resolve_entities(found, [], [ALICES, COMPANYS])) == {("alice", "Kotlin")}
+KOTLIN, RUST = of(ALICES, "language", "Kotlin"), of(BOBS, "language", "Rust")
+JAVA = of(COMPANYS, "language", "Java")
+CATS = [of(ALICES, "pets", "cat"), of(COMPANYS, "pets", "cat", "dog")]
 
 
-def test_a_fact_that_every_place_overrides_is_not_found() -> None:
-    """It is superseded for each of them."""
-    found = [
-        PlacedFact(ALICES, bare_note("language", "Kotlin")),
-        PlacedFact(BOBS, bare_note("language", "Rust")),
-        PlacedFact(COMPANYS, bare_note("language", "Java")),
-    ]
-
-    assert shown(resolve_entities(found, [], EVERYBODY)) == {("alice", "Kotlin"), ("bob", "Rust")}
-
-
-def test_a_value_of_two_entities_is_found_for_both() -> None:
-    """Within an entity it counts once, in the most specific place."""
-    shared = PlacedFact(COMPANYS, bare_notes("pets", "cat", "dog"))
-    found = [
-        PlacedFact(ALICES, bare_notes("pets", "cat")),
-        PlacedFact(BOBS, bare_notes("pets", "cat")),
-        shared,
-    ]
-
-    assert shown(resolve_entities(found, [], EVERYBODY)) == {
-        ("alice", "cat"),
-        ("bob", "cat"),
-        ("", "dog"),
-    }
-
-
-def test_entities_may_see_different_parts_of_a_fact() -> None:
-    """Then it is returned as the widest view sees it."""
-    found = [
-        PlacedFact(ALICES, bare_notes("pets", "cat")),
-        PlacedFact(COMPANYS, bare_notes("pets", "cat", "dog")),
-    ]
-
-    assert shown(resolve_entities(found, [], EVERYBODY)) == {
-        ("alice", "cat"),
-        ("", "cat"),
-        ("", "dog"),
-    }
+@table(
+    ("found", "places", "expected"),
+    [
+        # Alice's home is not an older version of Bob's.
+        (
+            [of(ALICES, "home", "Busan"), of(BOBS, "home", "Seoul")],
+            EVERYBODY,
+            {("alice", "Busan"), ("bob", "Seoul")},
+        ),
+        # A shared value applies to those without their own.
+        ([KOTLIN, JAVA], EVERYBODY, {("alice", "Kotlin"), ("", "Java")}),
+        ([KOTLIN, JAVA], [ALICES, COMPANYS], {("alice", "Kotlin")}),
+        # What every place overrides is superseded for each of them.
+        ([KOTLIN, RUST, JAVA], EVERYBODY, {("alice", "Kotlin"), ("bob", "Rust")}),
+        # Within an entity a value counts once, in the most specific place.
+        (
+            [*CATS, of(BOBS, "pets", "cat")],
+            EVERYBODY,
+            {("alice", "cat"), ("bob", "cat"), ("", "dog")},
+        ),
+        # A fact of which they see different parts is that of the widest view.
+        (CATS, EVERYBODY, {("alice", "cat"), ("", "cat"), ("", "dog")}),
+    ],
+)
+def test_each_entity_sees_its_own_values_and_the_shared_ones(
+    found: list[PlacedFact[Any]], places: list[Place], expected: set[tuple[str, Any]]
+) -> None:
+    """Entities that are loaded together do not compete."""
+    assert shown(resolve_entities(found, [], places)) == expected
 
 
 def test_an_unreadable_value_hides_others_for_its_own_entity_only() -> None:

@@ -109,25 +109,15 @@ async def test_a_failure_is_a_clear_error(
     assert len(chat_server.requests) == 3, "nothing is retried beyond the client's retries"
 
 
-async def test_a_refused_connection_is_a_clear_error() -> None:
-    """No server listens, and the cause says so."""
-    async with OpenAIChatModel("test", base_url=refused_url(), api_key=KEY, max_retries=0) as model:
-        with pytest.raises(
-            ChatModelError, match=r"could not be reached.*: check base_url"
-        ) as caught:
+@pytest.mark.parametrize("url", [refused_url(), "localhost:11434/v1"])
+async def test_an_address_that_does_not_answer_is_a_clear_error(url: str) -> None:
+    """No server listens, or `http://` is missing; the cause says so."""
+    async with OpenAIChatModel("test", base_url=url, api_key=KEY, max_retries=0) as model:
+        with pytest.raises(ChatModelError, match=r"not be reached.*: check base_url") as caught:
             await model.respond(HELLO)
 
     assert caught.value.status is None
     assert caught.value.__cause__ is not None
-
-
-async def test_a_malformed_address_is_a_clear_error() -> None:
-    """For example `http://` is missing."""
-    async with OpenAIChatModel(
-        "test", base_url="localhost:11434/v1", api_key=KEY, max_retries=0
-    ) as model:
-        with pytest.raises(ChatModelError, match=r"could not be reached.*: check base_url"):
-            await model.respond(HELLO)
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
@@ -300,29 +290,28 @@ async def test_an_error_that_repeats_the_prompt_has_no_cause(
         assert "1234" not in "".join(traceback.format_exception(caught.value))
 
 
-async def test_a_repeated_request_is_not_shown(
-    model: OpenAIChatModel, chat_server: ChatServer
-) -> None:
-    """Servers built with FastAPI repeat it."""
-    detail = [{"loc": ["body", "x"], "msg": "Extra inputs", "input": {"messages": HELLO}}]
-    chat_server.answer(fails(422, {"detail": detail}))
+REPEATED = {"loc": ["body", "x"], "msg": "Extra inputs", "input": {"messages": HELLO}}
 
-    with pytest.raises(ChatModelError, match="HTTP 422") as caught:
+
+@table(
+    ("status", "body", "message"),
+    [
+        (422, {"detail": [REPEATED]}, "HTTP 422"),
+        (401, {"error": {"message": f"unknown key {KEY}"}}, "HTTP 401.*left out"),
+    ],
+)
+async def test_a_repeated_request_or_key_is_not_shown(
+    model: OpenAIChatModel, chat_server: ChatServer, status: int, body: Any, message: str
+) -> None:
+    """Servers built with FastAPI repeat the request; neither must be in a log."""
+    chat_server.answer(fails(status, body))
+
+    with pytest.raises(ChatModelError, match=message) as caught:
         await model.respond(HELLO)
 
-    assert "1234" not in "".join(traceback.format_exception(caught.value))
-
-
-async def test_an_error_that_repeats_the_key_has_no_cause(
-    model: OpenAIChatModel, chat_server: ChatServer
-) -> None:
-    """A key must not be in a log."""
-    chat_server.answer(fails(401, {"error": {"message": f"unknown key {KEY}"}}))
-
-    with pytest.raises(ChatModelError, match=r"HTTP 401.*left out") as caught:
-        await model.respond(HELLO)
-
-    assert caught.value.__cause__ is None
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "1234" not in shown
+    assert KEY not in shown
 
 
 async def test_an_error_with_its_own_message_keeps_it(

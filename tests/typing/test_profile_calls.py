@@ -12,146 +12,8 @@ pytestmark = pytest.mark.types
 
 ROOT = Path(__file__).parents[2]
 RIGHT = ROOT / "tests" / "typing" / "profile_calls.py"
-FIELD = 'Cannot assign to attribute "{}" for class "Traveller"'
-
-WRONG: list[tuple[str, str, str]] = [
-    (
-        "me.city",
-        '"Traveller" has no attribute "city"',
-        'Cannot access attribute "city" for class "Traveller"',
-    ),
-    (
-        'me.age = "36"',
-        'Incompatible types in assignment (expression has type "str", variable has type "int | None")',
-        FIELD.format("age"),
-    ),
-    (
-        "me.home_city = 3",
-        'Incompatible types in assignment (expression has type "int", variable has type "str | None")',
-        FIELD.format("home_city"),
-    ),
-    (
-        'me.pets = ["Rex"]',
-        'List item 0 has incompatible type "str"; expected "Pet"',
-        FIELD.format("pets"),
-    ),
-    (
-        'me.pets.append("Rex")',
-        'Argument 1 to "append" of "list" has incompatible type "str"; expected "Pet"',
-        (
-            'Argument of type "Literal[\'Rex\']" cannot be assigned to parameter "object" of type "Pet" in '
-            'function "append"'
-        ),
-    ),
-    (
-        "me.languages.add(3)",
-        'Argument 1 to "add" of "set" has incompatible type "int"; expected "str"',
-        (
-            'Argument of type "Literal[3]" cannot be assigned to parameter "element" of type "str" in '
-            'function "add"'
-        ),
-    ),
-    (
-        "me.units = None",
-        'Incompatible types in assignment (expression has type "None", variable has type "str")',
-        FIELD.format("units"),
-    ),
-    (
-        "print(me.age + 1)",
-        'Unsupported operand types for + ("None" and "int")',
-        'Operator "+" not supported for "None"',
-    ),
-    (
-        "me.home_city.title()",
-        'Item "None" of "str | None" has no attribute "title"',
-        '"title" is not a known attribute of "None"',
-    ),
-    (
-        "Traveller(home_city=3)",
-        'Argument "home_city" to "Traveller" has incompatible type "int"; expected "str | None"',
-        (
-            'Argument of type "Literal[3]" cannot be assigned to parameter "home_city" of type "str | None" '
-            'in function "__init__"'
-        ),
-    ),
-    (
-        'Traveller(city="Busan")',
-        'Unexpected keyword argument "city" for "Traveller"',
-        'No parameter named "city"',
-    ),
-    (
-        "await memory.current(Pet)",
-        'Value of type variable "P" of "current" of "AgentMemory" cannot be "Pet"',
-        'No overloads for "current" match the provided arguments',
-    ),
-    (
-        'await memory.current("home-city")',
-        'No overload variant of "current" of "AgentMemory" matches argument type "str"',
-        'No overloads for "current" match the provided arguments',
-    ),
-    (
-        "await memory.save(Traveller)",
-        'No overload variant of "save" of "AgentMemory" matches argument type "type[Traveller]"',
-        (
-            'Argument of type "type[Traveller]" cannot be assigned to parameter "concept" of type "Profile" '
-            'in function "save"'
-        ),
-    ),
-    (
-        'await memory.save(Pet(name="Rex"))',
-        'No overload variant of "save" of "AgentMemory" matches argument type "Pet"',
-        (
-            'Argument of type "Pet" cannot be assigned to parameter "concept" of type "Profile" in function '
-            '"save"'
-        ),
-    ),
-    (
-        "await memory.save(CITY, 3)",
-        'Cannot infer value of type parameter "V" of "save" of "AgentMemory"',
-        'No overloads for "save" match the provided arguments',
-    ),
-    (
-        "memory.edit(me)",
-        (
-            'Argument 1 to "edit" of "AgentMemory" has incompatible type "Traveller"; expected '
-            '"type[Never]"'
-        ),
-        'Argument of type "Traveller" cannot be assigned to parameter "profile" of type "type[P@edit]"',
-    ),
-    ("me.nights = 2", '"Traveller" has no attribute "nights"', FIELD.format("nights")),
-    (
-        "me.profile_facts(3)",
-        'Argument 1 to "profile_facts" of "Profile" has incompatible type "int"; expected "str"',
-        (
-            'Argument of type "Literal[3]" cannot be assigned to parameter "field" of type "str" in function '
-            '"profile_facts"'
-        ),
-    ),
-    (
-        "AgentMemory(memory.provider, concepts=[me])",
-        'List item 0 has incompatible type "Traveller"; expected "Concept[Any, Any] | type[Profile]"',
-        (
-            'Argument of type "list[Traveller]" cannot be assigned to parameter "concepts" of type '
-            '"Concepts" in function "__init__"'
-        ),
-    ),
-    (
-        "Detection(only=[Pet])",
-        'List item 0 has incompatible type "type[Pet]"; expected "Concept[Any, Any] | type[Profile]"',
-        (
-            'Argument of type "list[type[Pet]]" cannot be assigned to parameter "only" of type "Concepts | '
-            'None" in function "__init__"'
-        ),
-    ),
-    (
-        "remembered(description=3)",
-        'Argument "description" to "remembered" has incompatible type "int"; expected "str"',
-        (
-            'Argument of type "Literal[3]" cannot be assigned to parameter "description" of type "str" in '
-            'function "remembered"'
-        ),
-    ),
-]
+WRONG = json.loads((ROOT / "tests" / "data" / "wrong_profile_calls.json").read_text())
+"""Wrong uses, each with what the two checkers of types say to it."""
 
 
 @pytest.fixture(scope="module")
@@ -160,8 +22,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, i
     lines = [*RIGHT.read_text().splitlines(), "", "", "async def wrong("]
     lines += ["    memory: AgentMemory, me: Traveller", ") -> None:"]
     numbers: dict[int, int] = {}
-    for number, (statement, _, _) in enumerate(WRONG):
-        lines.append(f"    {statement}")
+    for number, wrong in enumerate(WRONG):
+        lines.append(f"    {wrong['statement']}")
         numbers[len(lines)] = number
     path = tmp_path_factory.mktemp("typing") / "program.py"
     path.write_text("\n".join(lines) + "\n")
@@ -189,7 +51,7 @@ def test_mypy(program: tuple[Path, dict[int, int]]) -> None:
     found: dict[int, str] = {}
     for number, message in re.findall(r"program\.py:(\d+): error: (.*)  \[", done.stdout):
         found.setdefault(numbers.get(int(number), -int(number)), message)
-    assert found == {number: message for number, (_, message, _) in enumerate(WRONG)}, done.stdout
+    assert found == {number: wrong["mypy"] for number, wrong in enumerate(WRONG)}, done.stdout
 
 
 def test_pyright(program: tuple[Path, dict[int, int]]) -> None:
@@ -210,5 +72,5 @@ def test_pyright(program: tuple[Path, dict[int, int]]) -> None:
         is_noise = each["rule"] in {"reportUnusedExpression", "reportUnknownMemberType"}
         if not is_noise:
             found.setdefault(numbers.get(number, -number), each["message"].splitlines()[0])
-    assert found == {number: message for number, (_, _, message) in enumerate(WRONG)}
+    assert found == {number: wrong["pyright"] for number, wrong in enumerate(WRONG)}
     assert len(WRONG) >= 20

@@ -4,11 +4,13 @@ The error names the argument and the type that was passed, and shows a correct c
 show the value, which may be a key.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from inspect import isawaitable
 from typing import Any, TypeAlias
 
 import pytest
+
+from tests.tables import Test, table
 
 SECRET = "sk-secret"
 """A value that no error may show."""
@@ -23,12 +25,17 @@ Wrong: TypeAlias = tuple[Call, object, type[Exception], str]
 """A call, its argument, the error, and a pattern in its message."""
 
 
-async def check_wrong_call(call: Call, given: object, error: type[Exception], message: str) -> None:
-    """Check that a call, awaited if it can be, raises an error without the value."""
-    with pytest.raises(error, match=message) as caught:
-        await _finish(call(given))
+def each_is_refused(wrong: Iterable[Wrong]) -> Test:
+    """Return a test of calls, awaited if they can be: each raises an error without the value."""
 
-    assert SECRET not in str(caught.value)
+    @table(("call", "given", "error", "message"), wrong)
+    async def test(call: Call, given: object, error: type[Exception], message: str) -> None:
+        with pytest.raises(error, match=message) as caught:
+            await _finish(call(given))
+
+        assert SECRET not in str(caught.value)
+
+    return test
 
 
 async def _finish(result: object) -> None:

@@ -17,8 +17,7 @@ from factmem.models.places import MemoryScopesProfile, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing._facts import AGENT, THEME
 from factmem.testing.chat import ScriptedChatModel
-from tests.tables import table
-from tests.wrong_calls import SECRET, Call, Wrong, check_wrong_call
+from tests.wrong_calls import SECRET, Wrong, each_is_refused
 
 USER = MemorySubject("user", "The user", 1, per_entity=True)
 ALICE = USER.of("alice")
@@ -132,12 +131,7 @@ WRONG: list[Wrong] = [
 ]  # fmt: skip
 
 
-@table(("call", "given", "error", "message"), WRONG)
-async def test_wrong_arguments(
-    call: Call, given: object, error: type[Exception], message: str
-) -> None:
-    """Each error names the type and shows a correct call."""
-    await check_wrong_call(call, given, error, message)
+test_wrong_arguments = each_is_refused(WRONG)
 
 
 def test_features_are_known_by_what_they_can_do() -> None:

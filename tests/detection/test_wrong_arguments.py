@@ -3,8 +3,7 @@
 from factmem.detection.compression import RetrieveFactsFromHistory
 from factmem.testing._facts import THEME
 from factmem.testing.chat import ScriptedChatModel
-from tests.tables import table
-from tests.wrong_calls import MESSAGES, SECRET, Call, Wrong, check_wrong_call
+from tests.wrong_calls import MESSAGES, SECRET, Wrong, each_is_refused
 
 WRONG: list[Wrong] = [
     (RetrieveFactsFromHistory, [THEME], TypeError, "a list of Concept, not of list"),
@@ -23,9 +22,4 @@ WRONG: list[Wrong] = [
 ]
 
 
-@table(("call", "given", "error", "message"), WRONG)
-async def test_wrong_arguments(
-    call: Call, given: object, error: type[Exception], message: str
-) -> None:
-    """Each error names the type and shows a correct call."""
-    await check_wrong_call(call, given, error, message)
+test_wrong_arguments = each_is_refused(WRONG)

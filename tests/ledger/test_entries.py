@@ -1,6 +1,6 @@
 """Entries: conversion of facts to entries and to bytes."""
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -101,13 +101,6 @@ def test_stamps_sort_by_time(when: datetime) -> None:
     assert moment(text) == when
     assert len(text) == len(AT)
     assert (text < AT) == (when < moment(AT))
-
-
-def test_a_stamp_is_in_utc() -> None:
-    """The caller's time may have any zone."""
-    noon = datetime(2001, 2, 3, 12, tzinfo=timezone(timedelta(hours=9)))
-
-    assert stamp(noon) == "2001-02-03T03:00:00.000000Z"
 
 
 @searched

@@ -6,8 +6,7 @@ import openai
 import pytest
 
 from factmem.llm.openai import OpenAIChatModel
-from tests.tables import table
-from tests.wrong_calls import CHAT, MESSAGES, SECRET, Call, Wrong, check_wrong_call
+from tests.wrong_calls import CHAT, MESSAGES, SECRET, Wrong, each_is_refused
 
 
 def look_up(word: str) -> str:
@@ -44,12 +43,7 @@ WRONG: list[Wrong] = [
 ]
 
 
-@table(("call", "given", "error", "message"), WRONG)
-async def test_wrong_arguments(
-    call: Call, given: object, error: type[Exception], message: str
-) -> None:
-    """Each error names the type and shows a correct call."""
-    await check_wrong_call(call, given, error, message)
+test_wrong_arguments = each_is_refused(WRONG)
 
 
 def test_a_blocking_client_is_refused() -> None:

@@ -114,18 +114,15 @@ class TestFacts:
         assert type(weight.value) is float
         assert numbers.value == [1]
 
-    def test_importance_is_kept_as_a_float(self) -> None:
-        """1 and 1.0 are the same importance."""
-        assert type(SingleFact(THEME, "dark", importance=1).importance) is float
+    @pytest.mark.parametrize("importance", [0, 0.5, 1])
+    def test_an_importance_is_a_number_from_0_to_1_inclusive(self, importance: float) -> None:
+        """Kept as a float: 1 and 1.0 are the same importance."""
+        kept = SingleFact(THEME, "dark", importance=importance).importance
+        assert (kept, type(kept)) == (importance, float)
 
-    def test_values_may_be_any_iterable_but_a_string(self) -> None:
-        """A string would become a list of letters."""
+    def test_values_may_be_any_iterable(self) -> None:
         given: Any = (value for value in ["a", "b"])
-        text: Any = "ab"
-
         assert MultipleFacts(TAGS, given).values == ("a", "b")
-        with pytest.raises(TypeError, match="must be a list, not"):
-            MultipleFacts(TAGS, text)
 
     def test_both_kinds_of_fact_have_values(self) -> None:
         """Callers can iterate over both in the same way."""
@@ -210,9 +207,3 @@ class TestScopesAndPlaces:
         assert everyone.identity == ("agent", "a", "person", None)
         assert str(everyone) == "agent/a person"
         assert Place.of_identity(everyone.identity).subject.entity is None
-
-
-@pytest.mark.parametrize("importance", [0, 0.5, 1])
-def test_an_importance_is_a_number_from_0_to_1_inclusive(importance: float) -> None:
-    """Integers are allowed."""
-    assert SingleFact(Concept("pet", ""), "a cat", importance=importance).importance == importance

@@ -239,14 +239,6 @@ def test_the_schema_and_the_store_use_names_not_aliases() -> None:
     assert codec.load({"name": "Miso"}) == given
 
 
-def test_times_keep_their_zone_offset_and_microseconds() -> None:
-    """A datetime under its own type survives a round trip."""
-    codec = codec_of(datetime)
-    moment = datetime(2024, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
-
-    assert codec.load(codec.dump(moment, "k")) == moment
-
-
 def test_sets_in_a_dict_have_one_order_for_any_keys() -> None:
     """The JSON of a key may differ from its str, as for a datetime."""
     codec = codec_of(dict[datetime, set[int]])

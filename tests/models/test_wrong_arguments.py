@@ -13,8 +13,7 @@ from factmem.models.facts import (
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.testing._facts import AGENT, PERSON, THEME, theme
-from tests.tables import table
-from tests.wrong_calls import SECRET, Call, Wrong, check_wrong_call
+from tests.wrong_calls import SECRET, Call, Wrong, each_is_refused
 
 MANY = Concept("pet", "The user's pets", FactType.MULTIPLE)
 AGE = Concept("age", "The user's age", value_type=int)
@@ -122,9 +121,4 @@ WRONG: list[Wrong] = [
 ]  # fmt: skip
 
 
-@table(("call", "given", "error", "message"), WRONG)
-async def test_wrong_arguments(
-    call: Call, given: object, error: type[Exception], message: str
-) -> None:
-    """Each error names the type and shows a correct call."""
-    await check_wrong_call(call, given, error, message)
+test_wrong_arguments = each_is_refused(WRONG)

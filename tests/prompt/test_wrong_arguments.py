@@ -1,8 +1,7 @@
 """Wrong arguments of transcripts."""
 
 from factmem.prompt._transcript import Transcript
-from tests.tables import table
-from tests.wrong_calls import CHAT, SECRET, Call, Wrong, check_wrong_call
+from tests.wrong_calls import CHAT, SECRET, Wrong, each_is_refused
 
 WRONG: list[Wrong] = [
     (Transcript, SECRET, TypeError, r"memory\.remember\(text\)"),
@@ -13,9 +12,4 @@ WRONG: list[Wrong] = [
 ]
 
 
-@table(("call", "given", "error", "message"), WRONG)
-async def test_wrong_arguments(
-    call: Call, given: object, error: type[Exception], message: str
-) -> None:
-    """Each error names the type and shows a correct call."""
-    await check_wrong_call(call, given, error, message)
+test_wrong_arguments = each_is_refused(WRONG)

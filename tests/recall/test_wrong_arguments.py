@@ -12,7 +12,7 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall.match import RecallSettings, RecallWeights
 from tests.tables import table
 from tests.world import AGENT, ALICE, NOW, bare_note, recall_memory
-from tests.wrong_calls import Call, Wrong, check_wrong_call
+from tests.wrong_calls import Wrong, each_is_refused
 
 WRONG: list[Wrong] = [
     (lambda it: RecallSettings(weights=it), {}, TypeError, r"not dict: weights=RecallWeights\("),
@@ -28,12 +28,7 @@ WRONG: list[Wrong] = [
 ]
 
 
-@table(("call", "given", "error", "message"), WRONG)
-async def test_wrong_arguments(
-    call: Call, given: object, error: type[Exception], message: str
-) -> None:
-    """Each error names the type and shows a correct call."""
-    await check_wrong_call(call, given, error, message)
+test_wrong_arguments = each_is_refused(WRONG)
 
 
 @pytest.mark.parametrize("concepts", ["city", Concept("city", "Where she lives")])

@@ -12,8 +12,7 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing._facts import AGENT, THEME, theme
 from factmem.transfer.bundle import export_facts, import_facts
 from factmem.transfer.koog import import_koog
-from tests.tables import table
-from tests.wrong_calls import Call, Wrong, check_wrong_call
+from tests.wrong_calls import Wrong, each_is_refused
 
 USER = MemorySubject("user", "The user", 1, per_entity=True)
 ALICE, BOB = USER.of("alice"), USER.of("bob")
@@ -58,12 +57,7 @@ WRONG: list[Wrong] = [
 ]
 
 
-@table(("call", "given", "error", "message"), WRONG)
-async def test_wrong_arguments(
-    call: Call, given: object, error: type[Exception], message: str
-) -> None:
-    """Each error names the type and shows a correct call."""
-    await check_wrong_call(call, given, error, message)
+test_wrong_arguments = each_is_refused(WRONG)
 
 
 async def test_a_bundle_with_a_place_outside_a_view_leaves_nothing_in_it() -> None:

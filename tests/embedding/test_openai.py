@@ -1,11 +1,9 @@
 """Vectors from an endpoint: in order, in batches, checked; no error contains an input string."""
 
 import json
-import subprocess
-import sys
 import traceback
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any, TypeAlias
 
@@ -26,7 +24,6 @@ httpx: Any = import_module(DefaultAsyncHttpxClient.__mro__[1].__module__.partiti
 Response: TypeAlias = Any
 
 Answer: TypeAlias = Callable[[dict[str, Any]], Response]
-Opened: TypeAlias = Callable[..., AbstractAsyncContextManager[OpenAIEmbedder]]
 
 
 class Endpoint:
@@ -277,20 +274,3 @@ def test_a_wrong_option_raises(options: dict[str, Any], message: str) -> None:
 def test_the_representation_shows_no_key() -> None:
     """It names the model."""
     assert repr(OpenAIEmbedder("test-model", api_key=KEY)) == "OpenAIEmbedder('test-model')"
-
-
-@pytest.mark.storm
-def test_importing_loads_nothing() -> None:
-    """Embedders import their packages at the first call."""
-    script = (
-        "import sys\n"
-        "from factmem.embedding import callable, litellm, openai, sentence_transformer\n"
-        "heavy = {'openai', 'litellm', 'sentence_transformers', 'numpy', 'httpx', 'httpx2'}\n"
-        "print(sorted(heavy & sys.modules.keys()))"
-    )
-
-    done = subprocess.run(
-        [sys.executable, "-c", script], check=True, capture_output=True, text=True
-    )
-
-    assert done.stdout == "[]\n"

@@ -21,6 +21,11 @@ class ModelServer(ChatServer):
         messages = self.requests[number].messages
         return "\n".join(str(each["content"]) for each in messages if each["role"] == "system")
 
+    def check_second_turn(self) -> None:
+        """Check that both turns of a run know the editor, and the second the shell that a tool saved."""
+        shown = [('"vim"' in self.system(n), '"fish"' in self.system(n)) for n in (0, 1)]
+        assert shown == [(True, False), (True, True)]
+
     def sent(self, text: str) -> str:
         """Return the last request with this text."""
         bodies = [json.dumps(request.body, ensure_ascii=False) for request in self.requests]

@@ -25,19 +25,40 @@ async def main():
             print([fact.value for fact in await store.load(concept, *place)])
 
 anyio.run(main)
-print(sorted({"pydantic.types", "annotated_types", "importlib.metadata"} & sys.modules.keys()))
+"""
+MODEL = """
+import sys, factmem.llm.base, factmem.llm.extraction, factmem.llm.openai
+factmem.llm.openai.OpenAIChatModel("test")
+"""
+EMBEDDERS = """
+import sys
+from factmem.embedding import callable, litellm, openai, sentence_transformer
 """
 
 
 @pytest.mark.storm
-def test_a_first_program_does_not_load_pydantics_schema_generators() -> None:
-    """They take as long to import as all of factmem."""
+@pytest.mark.parametrize(
+    ("program", "printed", "late"),
+    [
+        # They take as long to import as all of factmem.
+        (FIRST_PROGRAM, ["['Busan']"], "pydantic.types annotated_types importlib.metadata"),
+        # It takes longer to import than all the rest; creating a model does not need it.
+        (MODEL, [], "openai httpx httpx2 jiter"),
+        (EMBEDDERS, [], "openai litellm sentence_transformers numpy httpx httpx2"),
+    ],
+    ids=["a first program", "a model", "embedders"],
+)
+def test_packages_wait_for_their_first_use(program: str, printed: list[str], late: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", FIRST_PROGRAM],
+        [
+            sys.executable,
+            "-c",
+            f"{program}\nprint(sorted(set({late.split()}) & sys.modules.keys()))",
+        ],
         env={"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=True,
     )
 
-    assert done.stdout.splitlines() == ["['Busan']", "[]"]
+    assert done.stdout.splitlines() == [*printed, "[]"]

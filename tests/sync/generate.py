@@ -31,8 +31,9 @@ class Twin:
     of: str
     """Module and class, as `factmem.memory.agent_memory:AgentMemory`."""
     about: str
-    """The class docstring."""
-    base: str
+    """The class docstring; its first line goes on with "for code that does not use `await`."."""
+    base: str = "Wraps"
+    """The class that it inherits from, of the wrapped one or of a type variable."""
     bases: tuple[str, ...] = ()
     """Classes whose methods the base has already, as `of` names them."""
     head: str = ""
@@ -47,7 +48,7 @@ class File:
     about: str
     twins: tuple[Twin, ...]
     imports: tuple[tuple[str, str], ...] = ()
-    """The imports of bases and constructors."""
+    """The imports of constructors."""
     variables: tuple[str, ...] = ()
 
 
@@ -85,6 +86,14 @@ LOCAL = "factmem.providers.local_file"
 SQL = "factmem.providers.storages"
 POSTGRES = "factmem.providers.postgres"
 
+BASES = {
+    "Wraps": WRAPPING,
+    "WrapsContext": WRAPPING,
+    "StoreSync": "factmem.sync.stores",
+    "SqlStoreSync": "factmem.sync._sql_stores",
+}
+"""The modules of the classes that twins inherit from."""
+
 FILES = (
     File(
         "memory",
@@ -93,7 +102,7 @@ FILES = (
             Twin(
                 "MemorySync",
                 "factmem.memory.agent_memory:AgentMemory",
-                """An `AgentMemory` for code that does not use `await`.
+                """An `AgentMemory`
 
     memory = MemorySync(AgentMemory(store, scopes=MemoryScopesProfile(agent="desk")))
     facts = memory.current()
@@ -104,7 +113,7 @@ background goes on inside the block.
 Args:
     memory: The memory to call.
     portal: Where it runs; one loop that all twins share by default.""",
-                base="WrapsContext[AgentMemory]",
+                base="WrapsContext",
                 head="""
     def __init__(self, memory: AgentMemory, portal: Portal = SHARED_PORTAL) -> None:
         example = "MemorySync(AgentMemory(InMemoryProvider()))"
@@ -112,54 +121,28 @@ Args:
 """,
             ),
         ),
-        (
-            ("factmem._arguments", "expect"),
-            ("factmem.memory.agent_memory", "AgentMemory"),
-            (WRAPPING, "WrapsContext"),
-            *PORTAL,
-        ),
+        (("factmem._arguments", "expect"), *PORTAL),
     ),
     File(
         "_contents",
         "The contents of a memory without await.",
         (
             Twin(
-                "ContentsSync",
-                "factmem.memory.contents:MemoryContents",
-                "The contents of a memory for code that does not use `await`.",
-                base="Wraps[MemoryContents]",
+                "ContentsSync", "factmem.memory.contents:MemoryContents", "The contents of a memory"
             ),
         ),
-        (("factmem.memory.contents", "MemoryContents"), (WRAPPING, "Wraps")),
     ),
     File(
         "_documents",
         "Documents, tools and consolidation of a memory without await.",
         (
-            Twin(
-                "DocumentsSync",
-                "factmem.memory.documents:MemoryDocuments",
-                "Texts under paths for code that does not use `await`.",
-                base="Wraps[MemoryDocuments]",
-            ),
+            Twin("DocumentsSync", "factmem.memory.documents:MemoryDocuments", "Texts under paths"),
             Twin(
                 "ConsolidationSync",
                 "factmem.memory.consolidation:MemoryConsolidation",
-                "Merges of values that mean the same, for code that does not use `await`.",
-                base="Wraps[MemoryConsolidation]",
+                "Merges of values that mean the same,",
             ),
-            Twin(
-                "ToolSync",
-                "factmem.memory.tools:MemoryTool",
-                "A tool of a memory for code that does not use `await`.",
-                base="Wraps[MemoryTool]",
-            ),
-        ),
-        (
-            ("factmem.memory.consolidation", "MemoryConsolidation"),
-            ("factmem.memory.documents", "MemoryDocuments"),
-            ("factmem.memory.tools", "MemoryTool"),
-            (WRAPPING, "Wraps"),
+            Twin("ToolSync", "factmem.memory.tools:MemoryTool", "A tool of a memory"),
         ),
     ),
     File(
@@ -169,11 +152,9 @@ Args:
             Twin(
                 "ReviewSync",
                 "factmem.memory.review:MemoryReview",
-                "What a memory learnt, and decisions about it, for code that does not use `await`.",
-                base="Wraps[MemoryReview]",
+                "What a memory learnt, and decisions about it,",
             ),
         ),
-        (("factmem.memory.review", "MemoryReview"), (WRAPPING, "Wraps")),
     ),
     File(
         "_conversations",
@@ -182,36 +163,24 @@ Args:
             Twin(
                 "ConversationSync",
                 "factmem.memory.conversations:Conversation",
-                "A chat of one user for code that does not use `await`.",
-                base="Wraps[Conversation]",
+                "A chat of one user",
             ),
             Twin(
                 "ConversationsSync",
                 "factmem.memory.conversations:MemoryConversations",
-                "The chats of a memory's user for code that does not use `await`.",
-                base="Wraps[MemoryConversations]",
+                "The chats of a memory's user",
             ),
-        ),
-        (
-            ("factmem.memory.conversations", "Conversation"),
-            ("factmem.memory.conversations", "MemoryConversations"),
-            (WRAPPING, "Wraps"),
         ),
     ),
     File(
         "stores",
         "Fact stores without await: any provider, any FactStore.",
         (
-            Twin(
-                "ProviderSync",
-                f"{PROVIDER}:AgentMemoryProvider",
-                "A provider for code that does not use `await`.",
-                base="Wraps[AgentMemoryProvider]",
-            ),
+            Twin("ProviderSync", f"{PROVIDER}:AgentMemoryProvider", "A provider"),
             Twin(
                 "StoreSync",
                 f"{BASE}:FactStore",
-                """A `FactStore` for code that does not use `await`.
+                """A `FactStore`
 
     with StoreSync(InMemoryProvider()) as store:
         store.save(fact, subject, scope)
@@ -247,11 +216,6 @@ Args:
             ("factmem._arguments", "expect_methods"),
             ("collections.abc", "Generator"),
             ("factmem.ledger.history", "FactChange"),
-            (PROVIDER, "AgentMemoryProvider"),
-            (BASE, "FactStore"),
-            (WRAPPING, "Wraps"),
-            (WRAPPING, "WrapsContext"),
-            ("typing_extensions", "TypeVar"),
             *PORTAL,
         ),
         ('S = TypeVar("S", bound=FactStore, default=FactStore)',),
@@ -260,28 +224,16 @@ Args:
         "_sql_stores",
         "What stores in local files and in PostgreSQL have in common, without await.",
         (
-            Twin(
-                "KeysSync",
-                f"{SQL}:ProviderKeys",
-                "The keys of an encrypted store for code that does not use `await`.",
-                base="Wraps[ProviderKeys]",
-            ),
+            Twin("KeysSync", f"{SQL}:ProviderKeys", "The keys of an encrypted store"),
             Twin(
                 "SqlStoreSync",
                 f"{CORE}:SqlStore",
-                "A store in a database for code that does not use `await`.",
+                "A store in a database",
                 base="StoreSync[D]",
                 bases=(f"{BASE}:FactStore",),
             ),
         ),
-        (
-            (SQL, "ProviderKeys"),
-            (CORE, "SqlStore"),
-            ("factmem.sync.stores", "StoreSync"),
-            (WRAPPING, "Wraps"),
-            ("typing_extensions", "TypeVar"),
-        ),
-        ('D = TypeVar("D", bound=SqlStore)',),
+        variables=('D = TypeVar("D", bound=SqlStore)',),
     ),
     File(
         "local_stores",
@@ -290,15 +242,14 @@ Args:
             Twin(
                 "LocalStoreSync",
                 f"{LOCAL}:LocalFileMemoryProvider",
-                """A `LocalFileMemoryProvider` for code that does not use `await`.
+                """A `LocalFileMemoryProvider`
 
     with LocalStoreSync(LocalFileMemoryProvider("facts")) as store:
         store.save(fact, subject, scope)""",
-                base="SqlStoreSync[LocalFileMemoryProvider]",
+                base="SqlStoreSync",
                 bases=(f"{BASE}:FactStore", f"{CORE}:SqlStore"),
             ),
         ),
-        ((LOCAL, "LocalFileMemoryProvider"), ("factmem.sync._sql_stores", "SqlStoreSync")),
     ),
     File(
         "postgres_stores",
@@ -307,15 +258,14 @@ Args:
             Twin(
                 "PostgresStoreSync",
                 f"{POSTGRES}:PostgresMemoryProvider",
-                """A `PostgresMemoryProvider` for code that does not use `await`.
+                """A `PostgresMemoryProvider`
 
     with PostgresStoreSync(PostgresMemoryProvider(dsn)) as store:
         store.save(fact, subject, scope)""",
-                base="SqlStoreSync[PostgresMemoryProvider]",
+                base="SqlStoreSync",
                 bases=(f"{BASE}:FactStore", f"{CORE}:SqlStore"),
             ),
         ),
-        ((POSTGRES, "PostgresMemoryProvider"), ("factmem.sync._sql_stores", "SqlStoreSync")),
     ),
 )
 
@@ -350,6 +300,8 @@ class Source:
 def made(file: File) -> str:
     """Return the text of a module, not formatted."""
     source = Source(file.name, set(file.imports))
+    if file.variables:
+        source.imports.add(("typing_extensions", "TypeVar"))
     for twin in file.twins:
         source.classes.append(_class(twin, source))
     names = sorted(twin.name for twin in file.twins)
@@ -376,10 +328,15 @@ def made(file: File) -> str:
 
 
 def _class(twin: Twin, source: Source) -> str:
-    whole = f"Each method is that of `{twin.of.partition(':')[2]}` with its name, which says more."
+    module, _, owner = twin.of.partition(":")
+    base = twin.base if "[" in twin.base else f"{twin.base}[{owner}]"
+    parent = base.partition("[")[0]
+    source.imports |= {(module, owner), (BASES[parent], parent)}
+    whole = f"Each method is that of `{owner}` with its name, which says more."
     first, *others = twin.about.split("\n\n")
+    first += " for code that does not use `await`."
     about = "\n\n".join([first, *others[:1], whole, *others[1:]])
-    lines = [f"class {twin.name}({twin.base}):", _docstring(about, 4), twin.head]
+    lines = [f"class {twin.name}({base}):", _docstring(about, 4), twin.head]
     have = {
         name: [_shape(each) for each in functions]
         for of in twin.bases

@@ -1,25 +1,29 @@
-"""Processes of a storm: started in milliseconds, killed at any moment, read through pipes.
+"""Other processes: started in milliseconds, killed at any moment, read through pipes.
 
 They are forked from a server that has imported what they need and runs no thread of its own.
 """
 
 import multiprocessing
 import os
-import selectors
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+import traceback
+import warnings
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
-from tests.contracts.processes import apart
+import anyio
 
-__all__ = ["Line", "Process", "Tell", "apart", "heard", "running"]
+from tests.providers.home import StoreFolder
+
+__all__ = ["Line", "OtherProcess", "Process", "Tell", "apart", "fork", "started"]
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(
     [
         "factmem",
-        "tests.contracts.durable",
+        "tests.providers.home",
         "cryptography.hazmat.primitives.ciphers.aead",
         "cryptography.hazmat.primitives.kdf.hkdf",
         "anyio._backends._asyncio",
@@ -33,6 +37,8 @@ Tell: TypeAlias = Callable[[str], None]
 """Sends a line to the parent. Once it returns, the line arrives, also if the process is killed."""
 
 Line: TypeAlias = str
+
+Call: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
 
 
 class Process:
@@ -101,32 +107,118 @@ def _run(work: Callable[..., None], there: Connection, args: tuple[object, ...])
     work(tell, wait, *args)
 
 
-@contextmanager
-def running(processes: Iterable[Process]) -> Iterator[list[Process]]:
-    """Wait for all processes to be ready, start them at once, and kill the rest at the end."""
-    crew = list(processes)
+DEADLINE = 60.0
+"""Seconds after which a process that does not answer counts as hanging."""
+
+
+class _Child:
+    """A process that runs functions; results and errors come back through a pipe."""
+
+    def __init__(self, work: Callable[..., None], *args: object) -> None:
+        self._pipe, there = _context.Pipe()
+        self._process = _context.Process(target=work, args=(there, *args), daemon=True)
+        self._process.start()
+        there.close()
+
+    def result(self, deadline: float = DEADLINE) -> Any:
+        """Return the next result, or raise the error of the call with its traceback as text."""
+        if not self._pipe.poll(deadline):
+            raise TimeoutError(f"Another process did not answer within {deadline:g} s")
+        try:
+            is_done, found = self._pipe.recv()
+        except EOFError:
+            self._process.join()
+            raise AssertionError(
+                f"Another process ended with {self._process.exitcode} before it answered"
+            ) from None
+        if not is_done:
+            raise AssertionError(f"A call failed in another process:\n{found}")
+        return found
+
+    def kill(self) -> None:
+        """End the process with SIGKILL, whatever it is doing."""
+        self._process.kill()
+        self._process.join()
+        self._pipe.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.kill()
+
+
+class OtherProcess(_Child):
+    """A process with its own store on a folder, which stays open between the calls.
+
+    Each call runs on a new event loop there, as `asyncio.run` for each job does.
+    """
+
+    def __init__(self, home: StoreFolder, backend: str = "asyncio") -> None:
+        super().__init__(_serve, home, backend)
+
+    def begin(self, call: Call, *args: object) -> None:
+        """Let the process await `call(store, *args)`; `result` waits for its end."""
+        self._pipe.send((call, args))
+
+    def run(self, call: Call, *args: object) -> Any:
+        """Return the result of `await call(store, *args)` in the process."""
+        self.begin(call, *args)
+        return self.result()
+
+    def close(self) -> None:
+        """Close the store and end the process."""
+        self._pipe.send(None)
+        self.result()
+        self._process.join()
+
+
+def apart(work: Callable[..., Any], *args: object, deadline: float = DEADLINE) -> Any:
+    """Return the result of `work(*args)` in a new process."""
+    with _Child(_work, work, args) as child:
+        return child.result(deadline)
+
+
+def started(work: Callable[..., Any], *args: object) -> _Child:
+    """Return a new process that runs `work(tell, *args)`; `result` returns what it tells."""
+    return _Child(_tell, work, args)
+
+
+def _serve(pipe: Connection, home: StoreFolder, backend: str) -> None:
+    store = home.open()
+
+    def run(call: Call, *args: object) -> Any:
+        return anyio.run(partial(call, *args), backend=backend)
+
+    while (request := pipe.recv()) is not None:
+        call, args = request
+        _answer(pipe, partial(run, call, store, *args))
+    _answer(pipe, partial(run, store.aclose))
+
+
+def _work(pipe: Connection, work: Callable[..., Any], args: tuple[object, ...]) -> None:
+    _answer(pipe, partial(work, *args))
+
+
+def _tell(pipe: Connection, work: Callable[..., Any], args: tuple[object, ...]) -> None:
+    def tell(result: object) -> None:
+        pipe.send((True, result))
+
+    work(tell, *args)
+
+
+def _answer(pipe: Connection, call: Callable[[], Any]) -> None:
     try:
-        for process in crew:
-            if process.lines() != ["ready"]:
-                raise RuntimeError("A process of the storm did not start")
-        for process in crew:
-            process.go()
-        yield crew
-    finally:
-        for process in crew:
-            process.kill()
-            process.end()
+        result = call()
+    except BaseException:
+        pipe.send((False, traceback.format_exc()))
+    else:
+        pipe.send((True, result))
 
 
-def heard(crew: Iterable[Process]) -> Iterator[tuple[Process, list[Line]]]:
-    """Yield the messages of the processes as they arrive, until all have ended."""
-    with selectors.DefaultSelector() as selector:
-        for process in crew:
-            selector.register(process, selectors.EVENT_READ)
-        while selector.get_map():
-            for key, _ in selector.select():
-                speaker: Any = key.fileobj
-                lines = speaker.lines()
-                if speaker.is_over:
-                    selector.unregister(speaker)
-                yield speaker, lines
+def fork() -> int:
+    """Fork like `os.fork`, also beside other threads."""
+    with warnings.catch_warnings():
+        # Python 3.12 and newer warn about exactly this.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()

@@ -38,9 +38,13 @@ ONE_LOOP_SUITES = {"TestInMemoryProvider", "TestInheriting", "TestOwnProvider"}
 BOTH_LOOPS = {
     "memory/test_remembering.py",
     "memory/test_trio.py",
+    "providers/test_erasing.py",
     "providers/test_event_loop_is_free.py",
     "providers/test_group_commit.py",
     "providers/test_local_file_cancellation.py",
+    "providers/test_read_only.py",
+    "providers/test_rollback.py",
+    "providers/test_sharing.py",
     "providers/test_watching.py",
     "recall/test_keeping_vectors.py",
     "recall/test_shared_place.py",

@@ -7,12 +7,11 @@ from typing import Any
 import anyio
 import pytest
 
+from factmem import FactStore, MemoryScope
 from factmem.ledger._items import Condition
 from factmem.ledger.entries import Amendment, Entry, stored
 from factmem.ledger.ledger import Ledger
-from factmem.models.places import MemoryScope
 from factmem.models.when import stamp
-from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, USER, languages
 from factmem.testing.clock import SettableClock
 

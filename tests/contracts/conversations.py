@@ -6,10 +6,9 @@ from random import Random
 import anyio
 import pytest
 
-from factmem.models.facts import FactSource, SourceKind
-from factmem.models.places import UNBOUNDED, Boundary, MemoryScope, Place
+from factmem import FactSource, FactStore, MemoryScope, Place, SourceKind
+from factmem.models.places import UNBOUNDED, Boundary
 from factmem.providers.conversations import LearningTask, Turn, new_turn
-from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, PERSON, THEME, theme
 from factmem.testing.clock import SettableClock
 from tests.contracts.instances import SecondInstances

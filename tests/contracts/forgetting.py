@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from factmem.models.facts import Concept, FactSource, SingleFact, SourceKind
-from factmem.providers.store import FactStore
+from factmem import Concept, FactSource, FactStore, SingleFact, SourceKind
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
 

@@ -6,17 +6,9 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
+from factmem import Concept, FactSource, FactStore, FactType, MultipleFacts, SingleFact, SourceKind
 from factmem.errors import StoredFactError
 from factmem.ledger.history import HistoryAction
-from factmem.models.facts import (
-    Concept,
-    FactSource,
-    FactType,
-    MultipleFacts,
-    SingleFact,
-    SourceKind,
-)
-from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
 

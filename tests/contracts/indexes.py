@@ -5,9 +5,8 @@ from hashlib import sha256
 import anyio
 import pytest
 
+from factmem import FactStore, MemoryScope
 from factmem.errors import StoreBusyError
-from factmem.models.places import MemoryScope
-from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, USER, languages, theme
 from factmem.testing.clock import SettableClock
 from tests.contracts.place_changes import CHANGES, REMOVALS, begin, change, current
@@ -212,24 +211,3 @@ class Indexes:
         seen.append(await _kept(provider))
         assert [index for index in seen if index not in wholes] == []
         assert seen[-1] == await _kept(second)
-
-    async def test_a_cancelled_write_is_whole_or_not_there(self, provider: FactStore) -> None:
-        """In any step. The next index is written as usual."""
-        await begin(provider)
-        version = await version_of(provider)
-
-        async def write(index: bytes) -> None:
-            await provider.write_index(USER, AGENT, index, version=version)
-
-        for steps in range(8):
-            before, index = await _kept(provider), bytes([steps]) * LARGE
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(write, index)
-                for _ in range(steps):
-                    await anyio.lowlevel.checkpoint()
-                tasks.cancel_scope.cancel()
-
-            assert await _kept(provider) in (before, index)
-
-        assert await _keep(provider)
-        assert await _kept(provider) == INDEX

@@ -8,8 +8,7 @@ from datetime import timedelta
 import pytest
 from pydantic import JsonValue
 
-from factmem.models.facts import MultipleFacts, SingleFact
-from factmem.providers.store import FactStore
+from factmem import FactStore, MultipleFacts, SingleFact
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from factmem.testing.clock import SettableClock
 

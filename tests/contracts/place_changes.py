@@ -4,9 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
-from factmem.models.places import MemoryScope
-from factmem.providers.store import FactStore
+from factmem import Concept, FactStore, FactType, MemoryScope, MultipleFacts, SingleFact
+from factmem.models.facts import AnyFact
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
 from tests.contracts.amending import instead

@@ -5,10 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from factmem.errors import UnboundSubjectError
-from factmem.models.places import MemoryScope, MemorySubject
+from factmem import FactStore, MemoryScope, MemorySubject, UnboundSubjectError
 from factmem.providers.results import Learned
-from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
 

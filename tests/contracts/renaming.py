@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
+from factmem import Concept, FactStore, FactType, MultipleFacts, SingleFact
 from factmem.providers.results import RetractedFact
-from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, SAID, THEME, USER, languages, theme
 
 LOOK = Concept("look", "The look of the user's IDE", was=[THEME.keyword])

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from factmem.models.places import MemoryScope
-from factmem.providers.store import FactStore
+from factmem import FactStore, MemoryScope
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
 

@@ -2,22 +2,21 @@
 
 import pytest
 
-from factmem.ledger._undo import undoing
-from factmem.ledger.history import change_ids
-from factmem.models.actors import acting
-from factmem.models.facts import (
-    AnyFact,
+from factmem import (
     Concept,
     FactSource,
-    FactState,
+    FactStore,
     FactType,
     MultipleFacts,
+    Place,
     SingleFact,
     SourceKind,
+    acting,
 )
-from factmem.models.places import Place
+from factmem.ledger._undo import undoing
+from factmem.ledger.history import change_ids
+from factmem.models.facts import AnyFact, FactState
 from factmem.providers.results import RetractedFact
-from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, THEME, USER
 from factmem.testing.clock import SettableClock
 

@@ -4,10 +4,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from factmem import FactStore, SingleFact
 from factmem.ledger.history import HistoryAction
-from factmem.models.facts import SingleFact
 from factmem.providers.results import Learned, RetractedFact
-from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
 from tests.contracts.instances import NewStores

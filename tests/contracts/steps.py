@@ -5,16 +5,8 @@ from datetime import date, timedelta
 from random import Random
 from typing import Any
 
-from factmem.models.facts import (
-    AnyFact,
-    Concept,
-    FactSource,
-    FactType,
-    MultipleFacts,
-    SingleFact,
-    SourceKind,
-)
-from factmem.providers.store import FactStore
+from factmem import Concept, FactSource, FactStore, FactType, MultipleFacts, SingleFact, SourceKind
+from factmem.models.facts import AnyFact
 from factmem.testing._facts import AGENT, LANGUAGES, SAID, USER
 from factmem.testing.clock import SettableClock
 from tests.contracts.amending import instead

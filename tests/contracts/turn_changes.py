@@ -1,7 +1,6 @@
 """Tests of following the conversations of a place."""
 
-from factmem.models.places import Place
-from factmem.providers.store import FactStore
+from factmem import FactStore, Place
 from factmem.testing._facts import AGENT, THEME, theme
 from tests.contracts.conversations import ALICE, BOB, said
 from tests.contracts.instances import SecondInstances

@@ -2,13 +2,12 @@
 
 from typing import Any
 
+from factmem import Concept, FactStore, FactType, MultipleFacts, Place, SingleFact
 from factmem.ledger._undo import undoing
 from factmem.ledger.history import change_ids
-from factmem.models.facts import AnyFact, Concept, FactState, FactType, MultipleFacts, SingleFact
-from factmem.models.places import Place
+from factmem.models.facts import AnyFact, FactState
 from factmem.models.when import When
 from factmem.providers.results import RetractedFact
-from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, USER
 from factmem.testing.clock import SettableClock
 from tests.contracts.situations import Step, steps

@@ -3,8 +3,7 @@
 import anyio
 import pytest
 
-from factmem.models.places import MemoryScope
-from factmem.providers.store import FactStore
+from factmem import FactStore, MemoryScope
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 from factmem.testing.clock import SettableClock
 from tests.contracts.place_changes import CHANGES, ELSEWHERE, begin, change, current

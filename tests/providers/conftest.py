@@ -6,6 +6,7 @@ import pytest
 
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
+from tests.providers.home import StoreFolder
 from tests.providers.local_stores import KEY
 
 
@@ -21,3 +22,9 @@ def storage(request: pytest.FixtureRequest) -> Storage:
     return (
         SimpleStorage() if request.param == "plain" else EncryptedStorage(Aes256GCMEncryptor(KEY))
     )
+
+
+@pytest.fixture(params=["plain", "encrypted"])
+def home(request: pytest.FixtureRequest, root: Path) -> StoreFolder:
+    """Return a folder that does not exist yet, and a way to open a store in it."""
+    return StoreFolder(root, () if request.param == "plain" else (KEY.to_base64(),))

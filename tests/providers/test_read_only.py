@@ -11,8 +11,8 @@ import pytest
 
 from factmem.errors import StorageError
 from factmem.testing._facts import AGENT, LANGUAGES, theme
-from tests.contracts.folders import ALICE, BOB, StoreFolder, StoreFolders, save, values
-from tests.contracts.processes import OtherProcess, apart
+from tests.processes import OtherProcess, apart
+from tests.providers.home import ALICE, BOB, StoreFolder, save, values
 
 NOBODY = 65534
 """A user without rights: permissions do not bind root."""
@@ -26,33 +26,30 @@ def _expect(found: object, wanted: object) -> None:
         raise AssertionError(f"{str(found)[:500]} instead of {str(wanted)[:500]}")
 
 
-class ReadOnlyFolders(StoreFolders):
-    """A store that may not write can be read, and says why it cannot save."""
-
-    @on_posix
-    @pytest.mark.parametrize("state", ["closed", "open", "left"])
-    def test_a_read_only_folder(self, home: StoreFolder, anyio_backend: str, state: str) -> None:
-        """After its writer closed it, while it has it open, and after it ended without closing."""
-        # Not below the folder of the test, which other users may not enter.
-        with tempfile.TemporaryDirectory(prefix="factmem-") as made:
-            store = home.at(Path(made) / "store")
-            warm = home.at(Path(made) / "warm")
-            with OtherProcess(store, anyio_backend) as writer:
-                for value in ("java", "rust"):
-                    writer.run(save, value)
-                writer.run(_save_theme)
-                if state == "closed":
-                    writer.close()
-                elif state == "left":
-                    writer.kill()
-                _give_away(Path(made))
-                before = store.files()
-                try:
-                    apart(_read_only, store, warm, anyio_backend)
-                finally:
-                    _make_writable(store.path)
-                if state != "open":  # the writer is root perhaps, and may tidy up
-                    assert store.files() == before
+@on_posix
+@pytest.mark.parametrize("state", ["closed", "open", "left"])
+def test_a_read_only_folder(home: StoreFolder, anyio_backend: str, state: str) -> None:
+    """After its writer closed it, while it has it open, and after it ended without closing."""
+    # Not below the folder of the test, which other users may not enter.
+    with tempfile.TemporaryDirectory(prefix="factmem-") as made:
+        store = home.at(Path(made) / "store")
+        warm = home.at(Path(made) / "warm")
+        with OtherProcess(store, anyio_backend) as writer:
+            for value in ("java", "rust"):
+                writer.run(save, value)
+            writer.run(_save_theme)
+            if state == "closed":
+                writer.close()
+            elif state == "left":
+                writer.kill()
+            _give_away(Path(made))
+            before = store.files()
+            try:
+                apart(_read_only, store, warm, anyio_backend)
+            finally:
+                _make_writable(store.path)
+            if state != "open":  # the writer is root perhaps, and may tidy up
+                assert store.files() == before
 
 
 async def _save_theme(store: object) -> None:

@@ -3,9 +3,8 @@
 import random
 from typing import Any
 
-from factmem.models.actors import acting
-from factmem.models.facts import Concept, FactState, FactType
-from factmem.providers.store import FactStore
+from factmem import Concept, FactStore, FactType, acting
+from factmem.models.facts import FactState
 from factmem.testing.chat import ScriptedChatModel
 from tests.world import memory_of, user
 

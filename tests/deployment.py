@@ -7,8 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from examples.web_service import create_app, fake_answer
-from factmem.errors import StorageError
-from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem import LocalFileMemoryProvider, StorageError
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from factmem import Concept, LocalFileMemoryProvider, SingleFact
 from factmem._concurrency.threads import _Pause, paused_collection
-from factmem.models.facts import Concept, SingleFact
-from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing._facts import AGENT, PERSON, USER
 
 MANY = 100_000

@@ -118,6 +118,11 @@ OPERATIONS: dict[str, Callable[[AgentMemory, FactStore], Awaitable[object]]] = {
         CENTS, lambda price: price * 100, operation="cents"
     ),
     "rename": lambda memory, _: memory.contents.rename("price", Concept("cost", "What it costs")),
+    "merge": lambda memory, _: memory.contents.rename(
+        ["price", "tags"],
+        Concept("all", "Price and tags", FactType.MULTIPLE, value_type=Any),
+        if_both="both",
+    ),
     "move": lambda memory, _: memory.contents.move(GUEST, Place(OTHER, USER.of("account"))),
     "tidy": lambda memory, _: memory.contents.tidy(history_older_than=timedelta(0)),
     "forget": lambda memory, _: memory.contents.forget(concept=PRICE, subjects=USERS),

@@ -9,8 +9,7 @@ import anyio
 import psycopg
 import pytest
 
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.encryption.key import Key
+from factmem import Aes256GCMEncryptor, Key
 from factmem.providers.postgres import PostgresMemoryProvider
 from tests.deployment import what_an_operator_sees
 from tests.postgres.cluster import Cluster, free_port

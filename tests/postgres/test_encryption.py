@@ -6,9 +6,8 @@ import anyio
 import psycopg
 import pytest
 
-from factmem.encryption import Aes256GCMEncryptor
+from factmem import Aes256GCMEncryptor, MemorySubject
 from factmem.errors import DecryptionError, KeyRequiredError, TamperedError, WrongKeyError
-from factmem.models.places import MemorySubject
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing._facts import AGENT, LANGUAGES, USER, languages
 from tests.postgres.conftest import NewStore

@@ -7,9 +7,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.encryption.key import Key
-from factmem.errors import CorruptJournalError, StorageError, TamperedError
+from factmem import Aes256GCMEncryptor, Key, StorageError
+from factmem.errors import CorruptJournalError, TamperedError
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing._facts import AGENT, THEME, USER, theme
 from tests.postgres.cluster import Cluster

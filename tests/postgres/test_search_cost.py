@@ -7,9 +7,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from factmem import CallableEmbedder, MultipleFacts
 from factmem._text import analysis
-from factmem.embedding.callable import CallableEmbedder
-from factmem.models.facts import MultipleFacts
 from factmem.providers._postgres.driver import Session
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.recall import _store_search as store_search

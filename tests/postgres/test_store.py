@@ -10,10 +10,9 @@ import anyio
 import psycopg
 import pytest
 
-from factmem.errors import StorageError, StoreBusyError, UnreachableError
-from factmem.memory.agent_memory import AgentMemory
-from factmem.models.facts import Concept, SingleFact
-from factmem.models.places import MemoryScopesProfile, identity_of
+from factmem import AgentMemory, Concept, MemoryScopesProfile, SingleFact, StorageError
+from factmem.errors import StoreBusyError, UnreachableError
+from factmem.models.places import identity_of
 from factmem.providers._postgres import schema
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme

@@ -5,9 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from factmem.encryption.key import Key
-from factmem.models.places import MemorySubject
-from factmem.providers.store import FactStore
+from factmem import FactStore, Key, MemorySubject
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME
 
 __all__ = ["ALICE", "BOB", "KEY", "current", "disk", "is_sound", "run"]

@@ -4,10 +4,7 @@ import inspect
 
 import pytest
 
-from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.no_memory import NoMemory
-from factmem.providers.store import FactStore
+from factmem import FactStore, InMemoryProvider, LocalFileMemoryProvider, NoMemory
 
 
 @pytest.mark.parametrize("provider", [InMemoryProvider, LocalFileMemoryProvider, NoMemory])

@@ -6,14 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from factmem import AgentMemory, LocalFileMemoryProvider, MemoryScopesProfile, export_facts
 from factmem.errors import CorruptJournalError, TamperedError
-from factmem.memory.agent_memory import AgentMemory
-from factmem.models.places import MemoryScopesProfile
-from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import Storage
 from factmem.testing._facts import AGENT, PERSON, THEME, languages, theme
 from factmem.testing.clock import SettableClock
-from factmem.transfer.bundle import export_facts
 from tests.providers.local_stores import ALICE, BOB, current, run
 
 CHANGES: dict[str, object] = {

@@ -18,10 +18,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from factmem import EncryptedStorage, Key, LocalFileMemoryProvider
 from factmem._concurrency import file_lock
-from factmem.encryption.key import Key
-from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.storages import EncryptedStorage, Storage
+from factmem.providers.storages import Storage
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, languages, theme
 from factmem.testing.clock import START
 from tests.doors import watched

@@ -14,9 +14,7 @@ from typing import Any, BinaryIO
 import pytest
 from anyio.to_thread import run_sync
 
-from factmem import LocalFileMemoryProvider
-from factmem.errors import FactmemError
-from factmem.models.facts import Concept, FactType, MultipleFacts
+from factmem import Concept, FactmemError, FactType, LocalFileMemoryProvider, MultipleFacts
 from factmem.providers._sqlite import copies, database
 from factmem.providers._sqlite import gaps as whole
 from factmem.testing._facts import AGENT, THEME, theme

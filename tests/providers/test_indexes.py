@@ -13,7 +13,7 @@ from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, THEME, theme
 from tests.doors import FailingDoor, watched
-from tests.providers.local_stores import ALICE, BOB, KEY, disk, run
+from tests.providers.local_stores import ALICE, BOB, KEY, run
 
 INDEX = bytes(range(256)) * 40
 TALKATIVE = b"the safe opens with 4711 " * 40
@@ -38,18 +38,6 @@ async def filled(root: Path, storage: Storage) -> LocalFileMemoryProvider:
     await made.save(theme("dark"), ALICE, AGENT)
     assert await keep(made, TALKATIVE)
     return made
-
-
-async def test_without_a_place_there_is_no_index(root: Path, storage: Storage) -> None:
-    """Nothing is created for it."""
-    store = LocalFileMemoryProvider(root, storage=storage)
-    assert not await keep(store)
-    assert disk(root) == {}
-
-    await store.save(theme("dark"), BOB, AGENT)
-
-    assert not await keep(store)
-    assert indexes(root) == []
 
 
 async def test_an_index_survives_the_instance(root: Path, storage: Storage) -> None:

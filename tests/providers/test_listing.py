@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from factmem.errors import UnboundSubjectError
+from factmem import MemoryScope, MemorySubject, NoMemory, Place, UnboundSubjectError
 from factmem.events import MemoryEvents
-from factmem.models.places import Boundary, MemoryScope, MemorySubject, Place
+from factmem.models.places import Boundary
 from factmem.providers._view import view_of
-from factmem.providers.no_memory import NoMemory
 from factmem.testing._facts import AGENT, PERSON, USER, theme
 from tests.world import KINDS, store_of
 

@@ -23,7 +23,7 @@ from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 from factmem.testing._facts import AGENT, LANGUAGES, SAID, THEME, languages, theme
 from factmem.testing.clock import SettableClock
 from tests.doors import watched
-from tests.processes import Process, Tell, heard, running
+from tests.processes import Process, Tell
 from tests.providers.local_stores import ALICE, BOB, KEY, current, disk, is_sound, run
 
 COLUMNS = ["scope_type", "scope", "subject", "entity", "keyword", "value", "said_at",
@@ -252,9 +252,15 @@ async def test_many_processes_create_a_store_at_once(root: Path, storage: Storag
     """There is one store with one key ring, and no save is lost."""
     key = KEY.to_base64() if isinstance(storage, EncryptedStorage) else ""
     saved: list[str] = []
-    with running(Process(creator, str(root), key, each) for each in range(PROCESSES)) as crew:
-        for _, lines in heard(crew):
-            saved += lines
+    crew = [Process(creator, str(root), key, each) for each in range(PROCESSES)]
+    for process in crew:
+        assert process.lines() == ["ready"]
+    for process in crew:
+        process.go()
+    for process in crew:
+        while not process.is_over:
+            saved += process.lines()
+        assert process.end() == 0
 
     assert sorted(saved) == sorted(f"v{number}" for number in range(PROCESSES))
     assert sorted(await current(LocalFileMemoryProvider(root, storage=storage))) == sorted(saved)

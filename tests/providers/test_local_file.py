@@ -188,17 +188,6 @@ async def test_closing_waits_for_started_saves(root: Path, storage: Storage) -> 
     assert sorted(await current(LocalFileMemoryProvider(root, storage=storage))) == sorted(saved)
 
 
-async def test_an_empty_place_is_cached_too(root: Path) -> None:
-    """It is found after another process saved to it."""
-    mine, other = LocalFileMemoryProvider(root), LocalFileMemoryProvider(root)
-    assert await mine.load(LANGUAGES, ALICE, AGENT) == []
-    await other.save(theme("dark"), BOB, AGENT)
-    assert await mine.load(LANGUAGES, ALICE, AGENT) == []
-    await other.save(languages("java"), ALICE, AGENT)
-
-    assert await current(mine) == ["java"]
-
-
 def test_the_repr_shows_no_key(root: Path) -> None:
     """This holds for the store and its storage."""
     key = Key.generate()

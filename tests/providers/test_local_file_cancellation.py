@@ -8,11 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.encryption.key import Key
+from factmem import Aes256GCMEncryptor, EncryptedStorage, Key, LocalFileMemoryProvider
 from factmem.errors import WrongKeyError
-from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.storages import EncryptedStorage
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, languages, theme
 from tests.doors import watched
 from tests.providers.local_stores import ALICE, KEY, current

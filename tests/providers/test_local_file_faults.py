@@ -11,13 +11,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from factmem.errors import CorruptJournalError, StorageError
-from factmem.models.facts import MultipleFacts, SingleFact
+from factmem import LocalFileMemoryProvider, MultipleFacts, SingleFact, StorageError
+from factmem.errors import CorruptJournalError
 from factmem.providers._sqlite import database
 from factmem.providers._sqlite.database import SqliteDatabase
 from factmem.providers._sqlite.files import DatabaseFiles, DiskFullError
 from factmem.providers._sqlite.session import SqliteSession
-from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import Storage
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, languages, theme
 from tests.doors import FailingDoor, watched

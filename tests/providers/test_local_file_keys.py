@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor, Encryption
-from factmem.encryption.key import Key
-from factmem.errors import FactmemError, KeyRequiredError, TamperedError, WrongKeyError
-from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.storages import EncryptedStorage
-from factmem.testing._facts import AGENT, LANGUAGES, THEME, languages, theme
+from factmem import Aes256GCMEncryptor, EncryptedStorage, FactmemError, Key, LocalFileMemoryProvider
+from factmem.encryption.aes256gcm import Encryption
+from factmem.errors import KeyRequiredError, TamperedError, WrongKeyError
+from factmem.testing._facts import AGENT, THEME, languages, theme
 from tests.providers.local_stores import ALICE, BOB, KEY, current, disk, run
 
 NEW = Key.generate()
@@ -244,16 +242,3 @@ async def test_a_wrong_key_cannot_change_keys(root: Path) -> None:
         await keys.rotate(NEW)
 
     assert run(root, "SELECT * FROM stores") == before
-
-
-async def test_two_providers_with_two_keys_share_a_store(root: Path) -> None:
-    """Each opens its own slot; one reads what the other saves."""
-    mine = await made(root)
-    await mine.keys.add(NEW)
-    other = opened(root, NEW)
-
-    await other.save(languages("rust"), ALICE, AGENT)
-
-    assert await current(mine) == ["dark", "rust"]
-    await mine.forget(ALICE, AGENT, concept=LANGUAGES)
-    assert await current(other) == ["dark"]

@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.encryption.key import Key
+from factmem import Aes256GCMEncryptor, EncryptedStorage, Key, LocalFileMemoryProvider
 from factmem.errors import WrongKeyError
-from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.storages import EncryptedStorage, Storage
+from factmem.providers.storages import Storage
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, languages, theme
 from tests.providers.local_stores import ALICE, BOB, current, is_sound
 

@@ -12,9 +12,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from factmem.errors import StorageError
-from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.storages import SimpleStorage, Storage
+from factmem import LocalFileMemoryProvider, SimpleStorage, StorageError
+from factmem.providers.storages import Storage
 from factmem.testing._facts import AGENT, languages
 from tests.processes import apart
 from tests.providers.local_stores import ALICE, BOB, current

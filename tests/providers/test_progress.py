@@ -8,12 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.encryption.key import Key
-from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.storages import EncryptedStorage
+from factmem import Aes256GCMEncryptor, EncryptedStorage, Key, LocalFileMemoryProvider, export_facts
 from factmem.testing._facts import AGENT, PERSON, theme
-from factmem.transfer.bundle import export_facts
 from tests.providers.local_stores import KEY
 
 Report = Callable[[int, int], None]

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from factmem.encryption import Aes256GCMEncryptor, KeyFile
+from factmem.encryption import KeyFile
 from factmem.errors import StorageError, StoreBusyError, TamperedError, WrongKeyError
 from factmem.models.places import MemorySubject, Place
 from factmem.providers.conversations import NewTurn, new_turn
@@ -17,7 +17,7 @@ from factmem.providers.results import ErasureReceipt
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 from factmem.testing._facts import AGENT, THEME, languages, theme
 from tests.processes import Process, Tell
-from tests.providers.local_stores import ALICE, BOB, KEY, current, is_sound, run
+from tests.providers.local_stores import ALICE, BOB, current, is_sound, run
 
 PEOPLE = [MemorySubject("person", "", 1, per_entity=True).of(f"p{n}") for n in range(3)]
 
@@ -210,26 +210,6 @@ async def test_a_store_whose_restoration_was_killed_is_written(root: Path) -> No
         assert await current(store) == ["light"]
 
     assert run(root, "PRAGMA journal_mode") == [("wal",)]
-
-
-@pytest.mark.parametrize(
-    "storage",
-    [SimpleStorage(), EncryptedStorage(Aes256GCMEncryptor(KEY))],
-    ids=["plain", "encrypted"],
-)
-async def test_a_receipt_does_not_promise_that_copies_are_unreadable(
-    tmp_path: Path, storage: Storage
-) -> None:
-    """A copy made before opens as the store did: without a key, or with the same one."""
-    async with LocalFileMemoryProvider(tmp_path / "memory", storage=storage) as store:
-        await store.save(theme("dark"), ALICE, AGENT)
-        await store.backup(tmp_path / "copy")
-
-        receipt = await store.erase(ALICE, AGENT)
-
-    async with LocalFileMemoryProvider(tmp_path / "copy", storage=storage) as copy:
-        assert len(await copy.load_all(ALICE, AGENT)) == 1
-    assert not receipt.is_shreddable
 
 
 async def test_shredding_makes_all_copies_unreadable(tmp_path: Path) -> None:

@@ -6,14 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.encryption.key import Key
+from factmem import Aes256GCMEncryptor, EncryptedStorage, Key, LocalFileMemoryProvider
 from factmem.errors import TamperedError
 from factmem.providers._sql import sealed
 from factmem.providers._sql.sealed import KeyRing, RingSealing
 from factmem.providers._sql.sealing import NO_TAG, _CheckedLines
-from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.storages import EncryptedStorage
 from factmem.testing._facts import AGENT, PERSON, languages, theme
 from tests.providers.local_stores import ALICE, BOB, run
 

@@ -1,9 +1,5 @@
-"""`watch` yields every change once, of any process, and continues where it was killed."""
+"""`watch` yields every change once, of any process, and continues where it ended."""
 
-import json
-import random
-import subprocess
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
@@ -12,12 +8,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from factmem import Concept, FactType, InMemoryProvider, MultipleFacts, Place, SingleFact, acting
 from factmem.ledger.history import FactChange
-from factmem.models.actors import acting
-from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
-from factmem.models.places import Place
 from factmem.models.when import system_clock
-from factmem.providers.in_memory import InMemoryProvider
 from tests.world import AGENT, ALICE, BOB, KINDS, THEME, LocalStore, memory_of, store_of
 
 TAGS = Concept("tags", "Tags", FactType.MULTIPLE)
@@ -91,74 +84,6 @@ async def test_a_view_watches_its_own_places() -> None:
     async with aclosing(view.store.watch(PLACES[::-1], since=_LONG_AGO)) as found:
         assert await values_of(found, 1) == ["own"]
 
-
-@pytest.mark.storm
-def test_nothing_is_missed_across_kills(tmp_path: Path, thorough: bool) -> None:
-    """Writers and watchers are killed in turn; a watcher continues after its last change."""
-    folder, rng = str(tmp_path / "store"), random.Random(7)
-    acknowledged: list[int] = []
-    seen: list[str] = []
-    since = "2000-01-01T00:00:00Z"
-    while len(acknowledged) < (150 if thorough else 60):
-        writer = _started("-c", _WRITES, folder, str(len(acknowledged)))
-        acknowledged += [int(_line_of(writer)) for _ in range(rng.randint(5, 25))]
-        watcher = _watching(folder, since)
-        for _ in range(rng.randint(1, 40)):
-            since = _note(_line_of(watcher), seen)
-            if len(seen) >= len(acknowledged):
-                break
-        _killed(watcher)
-        acknowledged += map(int, _killed(writer).split())
-    watcher = _watching(folder, since)
-    while str(acknowledged[-1]) not in seen:
-        _note(_line_of(watcher), seen)
-    _killed(watcher)
-
-    assert {str(number) for number in acknowledged} <= set(seen)
-    assert seen == sorted(set(seen), key=int)
-
-
-def _started(*arguments: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, text=True)
-
-
-def _watching(folder: str, since: str) -> "subprocess.Popen[str]":
-    named = ["--store", folder, "watch", "alice", "bob", "--since", since, "--json"]
-    return _started("-m", "factmem", *named)
-
-
-def _killed(process: "subprocess.Popen[str]") -> str:
-    """Kill a process, and return what it had printed."""
-    process.kill()
-    return process.communicate()[0]
-
-
-def _line_of(process: "subprocess.Popen[str]") -> str:
-    assert process.stdout is not None
-    return process.stdout.readline()
-
-
-def _note(line: str, seen: list[str]) -> str:
-    change = json.loads(line)
-    seen += change["values"] if change["action"] == "saved" else ()
-    position: str = change["position"]
-    return position
-
-
-_WRITES = """
-import sys
-from factmem.models.facts import SingleFact
-from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.sync import LocalStoreSync
-from tests.world import AGENT, ALICE, BOB, THEME
-
-with LocalStoreSync(LocalFileMemoryProvider(sys.argv[1])) as store:
-    number = int(sys.argv[2])
-    while True:
-        store.save(SingleFact(THEME, f"{number}"), ALICE if number % 3 else BOB, AGENT)
-        print(number, flush=True)
-        number += 1
-"""
 
 _LONG_AGO = SingleFact(THEME, "").timestamp.replace(year=2000)
 

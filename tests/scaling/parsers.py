@@ -5,12 +5,11 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
-from factmem import Key
+from factmem import Concept, Key
 from factmem._text.analysis import sentences, words
 from factmem._text.spelling import Keywords, tidy_keyword
 from factmem.llm._answer import AnswerType, json_values, unwrapped
 from factmem.models._values import case_folded, checked_name, normalized
-from factmem.models.facts import Concept
 from factmem.prompt._escaping import harmless, name_text, value_text
 from factmem.prompt._transcript import Transcript, folded
 from factmem.prompt.tokens import estimate_tokens

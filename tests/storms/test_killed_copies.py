@@ -12,11 +12,8 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.encryption.key import Key
+from factmem import Aes256GCMEncryptor, EncryptedStorage, Key, LocalFileMemoryProvider
 from factmem.encryption.key_file import KeyFile
-from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.storages import EncryptedStorage
 from factmem.testing._facts import AGENT, LANGUAGES, languages, theme
 from tests.doors import watched
 from tests.processes import Process, Tell

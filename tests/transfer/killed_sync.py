@@ -9,8 +9,7 @@ from typing import Any
 
 import anyio
 
-from factmem import LocalFileMemoryProvider
-from factmem.encryption.key import Key
+from factmem import Key, LocalFileMemoryProvider
 from factmem.transfer.devices import sync_devices
 from tests.transfer.devices import storage_of
 

@@ -10,12 +10,9 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from factmem import InMemoryProvider, LocalFileMemoryProvider
-from factmem.errors import UnboundSubjectError
-from factmem.models.places import Place
+from factmem import InMemoryProvider, Place, UnboundSubjectError
 from factmem.testing.chat import ScriptedChatModel
 from factmem.transfer import import_chats
-from tests.processes import Process
 from tests.world import AGENT, ALICE, USER, item, memory_of
 
 MORNING = datetime(2024, 3, 4, 9, tzinfo=UTC)
@@ -225,53 +222,3 @@ async def test_a_damaged_archive_is_an_error(tmp_path: Path) -> None:
 async def test_chats_need_their_user(tmp_path: Path) -> None:
     with pytest.raises(UnboundSubjectError):
         await import_chats(written(tmp_path), InMemoryProvider(), scope=AGENT, subject=USER)
-
-
-CHATS = 400
-
-
-def a_year() -> list[dict[str, Any]]:
-    """Made-up chats of a year: about one a day, half of each program."""
-    chats = [of_chatgpt(f"g{n}") if n % 2 else of_claude(f"c{n}") for n in range(CHATS)]
-    for number, chat in enumerate(chats):
-        for message in chat.get("chat_messages", ()):
-            message["created_at"] = (MORNING + timedelta(days=number)).isoformat()
-    return chats
-
-
-def importing(_: object, __: object, folder: str, file: str) -> None:
-    async def work() -> None:
-        async with LocalFileMemoryProvider(folder) as store:
-            await import_chats(file, store, scope=AGENT, subject=ALICE)
-
-    anyio.run(work)
-
-
-@pytest.mark.storm
-async def test_an_import_that_is_killed_has_each_message_once(tmp_path: Path) -> None:
-    """A year of chats, four kills, and an import to the end."""
-    file = written(tmp_path, *a_year())
-    counts = [0]
-    async with LocalFileMemoryProvider(tmp_path / "store") as store:
-        for _ in range(4):
-            process = Process(importing, str(tmp_path / "store"), str(file))
-            with anyio.fail_after(60):
-                while await stored(store) < counts[-1] + 20:
-                    await checkpoint()
-            process.kill()
-            process.end()
-            counts.append(await stored(store))
-        await import_chats(file, store, scope=AGENT, subject=ALICE)
-        again = await import_chats(file, store, scope=AGENT, subject=ALICE)
-
-        assert counts == sorted(set(counts))
-        assert counts[-1] < CHATS
-        assert again.new == 0
-        for info in await store.conversations.conversations(Place(AGENT, ALICE)):
-            turns = await store.conversations.turns(info.id, Place(AGENT, ALICE))
-            assert len({turn.id for turn in turns}) == len(turns) == (3 if "gpt" in info.id else 2)
-        assert await stored(store) == CHATS
-
-
-async def stored(store: LocalFileMemoryProvider) -> int:
-    return len(await store.conversations.conversations(Place(AGENT, ALICE)))

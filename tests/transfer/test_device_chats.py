@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from factmem import AgentMemory, InMemoryProvider, MemoryScopesProfile
+from factmem import AgentMemory, InMemoryProvider, MemoryScopesProfile, MultipleFacts
 from factmem.ledger._purging import REMOVED
-from factmem.models.facts import MultipleFacts
 from factmem.providers.conversations import new_turn
 from factmem.transfer._device_state import Rules
 from tests.tables import table

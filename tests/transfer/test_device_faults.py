@@ -17,8 +17,7 @@ from typing import Any
 import orjson
 import pytest
 
-from factmem.encryption.key import Key
-from factmem.models.facts import MultipleFacts, SingleFact
+from factmem import Key, MultipleFacts, SingleFact
 from factmem.providers.conversations import new_turn
 from tests.properties import examples
 from tests.transfer.devices import CITY, PETS, PLACES, World, faults_of

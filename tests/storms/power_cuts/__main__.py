@@ -24,8 +24,7 @@ from typing import NamedTuple
 
 import anyio
 
-from factmem import Key
-from factmem.errors import FactmemError
+from factmem import FactmemError, Key
 from tests.storms.power_cuts.worker import opened
 from tests.storms.preloaded import library
 

@@ -50,7 +50,8 @@ class TopicEmbedder:
         self.model = model
         self.dimensions: int | None = dimensions
         self.calls: list[list[str]] = []
-        self.failure: Exception | None = None
+        self.failure: BaseException | Callable[[Sequence[str]], BaseException | None] | None = None
+        """Raised after a request is recorded, if it is not None for the texts."""
 
     @property
     def texts(self) -> list[str]:
@@ -59,8 +60,9 @@ class TopicEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         self.calls.append(list(texts))
-        if self.failure is not None:
-            raise self.failure
+        failure = self.failure(texts) if callable(self.failure) else self.failure
+        if failure is not None:
+            raise failure
         assert self.dimensions is not None
         return [self._vector(text, self.dimensions) for text in texts]
 

@@ -2,7 +2,6 @@
 
 import itertools
 import random
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +14,7 @@ from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts
 from factmem.models.places import MemoryScope, MemoryScopesProfile, MemoryScopeType, Place
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.clock import START, SettableClock
-from tests.world import AGENT, ALICE, COMPANY, DEVICE, LANGUAGES, PRODUCT, THEME, languages, theme
+from tests.world import AGENT, ALICE, COMPANY, DEVICE, PRODUCT, THEME, languages, theme
 
 SUBJECTS = [ALICE, DEVICE, COMPANY]
 PROFILE = MemoryScopesProfile("bot", "chat", "my-app", "acme")
@@ -204,24 +203,3 @@ def test_a_profile_maps_types_to_scopes() -> None:
         profile.writable(MemoryScopeType.FEATURE)
     with pytest.raises(ValueError, match="empty"):
         MemoryScopesProfile(agent=" ")
-
-
-def values_of(facts: Sequence[Any]) -> list[object]:
-    return [value for fact in facts for value in fact.values]
-
-
-async def test_the_example_of_the_documentation() -> None:
-    """Alice's own choice, her device's, and the house style of her company."""
-    store = InMemoryProvider()
-    memory = AgentMemory(store, scopes=PROFILE, subjects=[ALICE, DEVICE, COMPANY])
-    await store.save(theme("light"), COMPANY, MemoryScope.CrossProduct("acme"))
-    await store.save(languages("English"), COMPANY, MemoryScope.CrossProduct("acme"))
-    await store.save(theme("dim"), DEVICE, MemoryScope.Product("my-app"))
-    await store.save(languages("Korean", "English"), ALICE, MemoryScope.Product("my-app"))
-
-    assert values_of(await memory.current(THEME)) == ["dim"]
-    await store.save(theme("dark"), ALICE, MemoryScope.Product("my-app"))
-    assert values_of(await memory.current(THEME)) == ["dark"]
-    await store.save(theme("solarized"), ALICE, MemoryScope.Agent("bot"))
-    assert values_of(await memory.current(THEME)) == ["solarized"]
-    assert values_of(await memory.current(LANGUAGES)) == ["Korean", "English"]

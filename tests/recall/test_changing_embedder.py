@@ -28,16 +28,11 @@ class Turning(TopicEmbedder):
         return [[*reversed(vector)] for vector in given] if self.is_turned else given
 
 
-class Failing(TopicEmbedder):
-    """Raises an error if it gets a fact."""
-
-    error: BaseException
-
-    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        given = await super().embed(texts)
-        if any("Miso" in text for text in texts):
-            raise self.error
-        return given
+def failing(error: BaseException) -> TopicEmbedder:
+    """Return an embedder that raises an error if it gets a fact."""
+    embedder = TopicEmbedder()
+    embedder.failure = lambda texts: error if any("Miso" in text for text in texts) else None
+    return embedder
 
 
 @pytest.fixture
@@ -84,11 +79,8 @@ async def test_a_model_that_changes_during_a_request_is_reported(store: InMemory
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])
 async def test_an_exit_stays_unchanged(store: InMemoryProvider, error: BaseException) -> None:
     """In a group of exceptions an exit code would be lost."""
-    embedder = Failing()
-    embedder.error = error
-
     with pytest.raises(type(error)) as caught:
-        await recall_memory(store, embedder=embedder).recall("any animal?")
+        await recall_memory(store, embedder=failing(error)).recall("any animal?")
 
     assert caught.value is error
 
@@ -96,9 +88,7 @@ async def test_an_exit_stays_unchanged(store: InMemoryProvider, error: BaseExcep
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_request_cancelled_from_outside_is_reported(store: InMemoryProvider) -> None:
     """A client may share one request among callers, the first of whom was cancelled."""
-    embedder = Failing()
-    embedder.error = anyio.get_cancelled_exc_class()()
-    memory = recall_memory(store, embedder=embedder)
+    memory = recall_memory(store, embedder=failing(anyio.get_cancelled_exc_class()()))
 
     result = await memory.recall("any animal?")
 

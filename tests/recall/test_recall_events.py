@@ -66,13 +66,9 @@ async def test_each_batch_is_an_event(
     for number in range(4):
         await store.save(bare_note(f"pet-{number}", f"cat {number}"), ALICE, AGENT)
 
-    class Tiring(TopicEmbedder):
-        async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-            if len(self.calls) == 2:
-                raise EmbeddingError("out of quota")
-            return await super().embed(texts)
-
-    memory = recall_memory(store, embedder=Tiring(), listeners=[events.append])
+    embedder = TopicEmbedder()
+    embedder.failure = lambda _: EmbeddingError("quota") if len(embedder.calls) == 3 else None
+    memory = recall_memory(store, embedder=embedder, listeners=[events.append])
     result = await memory.recall("cat")
 
     assert [(each.count, each.error_type) for each in of(events, OP.EMBED)] == [

@@ -119,14 +119,8 @@ async def test_the_search_for_refused_texts_has_a_budget(store: LocalStore) -> N
 async def test_a_temporary_failure_refuses_no_text(store: LocalStore) -> None:
     """A server fails once: the new text is sent again before it counts as refused."""
 
-    class Flaky(TopicEmbedder):
-        async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-            given = await super().embed(texts)
-            if len(self.calls) == 2:
-                raise EmbeddingError("crashed", status=500)
-            return given
-
-    embedder = Flaky()
+    embedder, crash = TopicEmbedder(), EmbeddingError("crashed", status=500)
+    embedder.failure = lambda _: crash if len(embedder.calls) == 2 else None
     await filled(store, 1)
 
     result = await recall_memory(store, embedder=embedder).recall("any pet?")
@@ -163,14 +157,8 @@ async def test_an_embedder_that_refuses_everything_gets_one_more_request(store: 
 async def test_a_request_that_is_too_large_refuses_no_text(store: LocalStore) -> None:
     """Its halves are accepted, so nothing is reported."""
 
-    class Small(TopicEmbedder):
-        async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-            given = await super().embed(texts)
-            if len(texts) > 10:
-                raise EmbeddingError("too much at once", status=413)
-            return given
-
-    embedder = Small()
+    embedder, refusal = TopicEmbedder(), EmbeddingError("too much at once", status=413)
+    embedder.failure = lambda texts: refusal if len(texts) > 10 else None
     await filled(store, 30)
     memory = recall_memory(store, embedder=embedder)
 

@@ -7,7 +7,6 @@ import pytest
 
 from factmem.agent.agent import Agent
 from factmem.agent.context import AgentContext, FeatureError
-from factmem.errors import ChatModelError
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.places import MemoryScopesProfile
 from factmem.prompt.memory_message import MessageForm
@@ -84,12 +83,6 @@ async def test_a_memory_message_does_not_count_as_instructions() -> None:
     await Agent(model, system_prompt="Be kind.").run("Hello", messages=history)
 
     assert [message["content"] for message in model.calls[0]] == ["Be kind.", "facts", "Hello"]
-
-
-async def test_a_failing_endpoint_fails_the_run() -> None:
-    """The endpoint's own error is raised, without a wrapper."""
-    with pytest.raises(ChatModelError, match="down"):
-        await Agent(ScriptedChatModel(ChatModelError("down"))).run("Hello")
 
 
 async def test_features_run_in_the_order_of_installation() -> None:

@@ -15,7 +15,7 @@ from factmem.events import MemoryEvent, MemoryOperation
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, FactSource, SingleFact, SourceKind
 from factmem.models.places import MemoryScope, MemoryScopesProfile, MemoryScopeType, MemorySubject
-from factmem.prompt.memory_message import LoadReport, MessageForm
+from factmem.prompt.memory_message import LoadReport
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
@@ -202,22 +202,6 @@ async def test_facts_are_detected_in_this_run_only() -> None:
     assert '{"message": 2, "role": "user", "text": "On reflection, dark is better."}' in prompt
 
 
-async def test_the_budget_of_the_installation_is_used() -> None:
-    """The report lists what did not fit."""
-    store = InMemoryProvider()
-    for number in range(100):
-        await store.save(SingleFact(Concept(f"c-{number}", "A concept"), "x" * 50), ALICE, PRODUCT)
-    model = ScriptedChatModel("Hello.")
-    agent = Agent(model)
-    installed(agent, store, subjects=[ALICE], message_form=MessageForm(max_tokens=500))
-
-    result = await agent.run("Hi")
-
-    [report] = result.reports_of(LoadReport)
-    assert report.left_out > 50
-    assert f"Left out for lack of room: {report.left_out}" in memory_texts(model.calls[0])[0]
-
-
 async def test_another_model_can_detect_facts() -> None:
     """It may be cheaper; the model that answers is not called for detection."""
     answering = ScriptedChatModel("Noted.")
@@ -275,15 +259,8 @@ async def test_all_four_names_are_scopes() -> None:
     items = [theme_item(str(each), said, scope=each.value) for each in MemoryScopeType]
     model = ScriptedChatModel("Noted.", found_facts(*items))
     agent = Agent(model)
-    agent.install(
-        AgentMemory,
-        provider=store,
-        scopes=MemoryScopesProfile(
-            agent="bot", feature="search", product="my-app", organization="acme"
-        ),
-        subjects=[ALICE],
-        auto_detect=True,
-    )
+    profile = MemoryScopesProfile("bot", "search", "my-app", "acme")
+    installed(agent, store, scopes=profile, subjects=[ALICE], auto_detect=True)
 
     result = await agent.run(f"Please {said}")
 
@@ -291,27 +268,6 @@ async def test_all_four_names_are_scopes() -> None:
     assert len(loaded.facts) == 4
     [detected] = result.reports_of(DetectionReport)
     assert [placed.place.scope for placed in detected.saved] == scopes
-
-
-async def test_declared_concepts_have_their_types() -> None:
-    """The memory that `install` returns knows them, and detection uses them."""
-    age = Concept("age", "The user's age in years", value_type=int)
-    store = InMemoryProvider()
-    model = ScriptedChatModel(
-        "Noted.",
-        found_facts(
-            theme_item("36", "I am 36", keyword="age"), theme_item("old", "I am 36", keyword="age")
-        ),
-    )
-    agent = Agent(model)
-    memory = installed(agent, store, subjects=[ALICE], concepts=[age], auto_detect=True)
-
-    result = await agent.run("I am 36")
-
-    [known] = await memory.current(age)
-    assert known.value == 36
-    [report] = result.reports_of(DetectionReport)
-    assert [rejected.reason.value for rejected in report.rejected] == ["invalid value"]
 
 
 async def test_a_users_own_memory_class_can_be_installed() -> None:

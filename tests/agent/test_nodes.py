@@ -182,12 +182,13 @@ NODES: list[tuple[MemoryNode, list[MemorySubject]]] = [
     (node_load_all_facts_from_memory(subjects=[COMPANY, USER]), [COMPANY]),
     (node_save_to_memory([THEME], USER, PRODUCT), [COMPANY]),
     (node_save_to_memory_auto_detect_facts(subjects=[USER]), [COMPANY]),
+    (node_load_from_memory([THEME], subjects=[USER]), [ALICE, BOB]),
     (node_load_from_memory([THEME], subjects=[BOB]), [ALICE]),
     (node_load_all_facts_from_memory(subjects=[ALICE, COMPANY]), [ALICE]),
     (node_save_to_memory([THEME], COMPANY, PRODUCT), [ALICE]),
     (node_save_to_memory_auto_detect_facts(subjects=[BOB]), [ALICE]),
 ]
-"""Nodes whose subject the run does not bind, and those whose subject is none of the run's."""
+"""Nodes whose subject the run does not bind, or not to one, and those whose subject is none of its."""
 
 
 @table(("node", "subjects"), NODES, ids=range(len(NODES)))
@@ -197,7 +198,7 @@ async def test_a_node_is_checked_before_any_model_call(
     """Also if the node is the last one. Facts outside of the run are not silently left out."""
     model = ScriptedChatModel("Hello.")
     without = Agent(model, strategy=Strategy("test", [node_llm_request(), node]))
-    is_unbound = subjects == [COMPANY]
+    is_unbound = subjects in ([COMPANY], [ALICE, BOB])
     error = UnboundSubjectError if is_unbound else MemoryAccessError
     message = "'user' is per entity" if is_unbound else "which is not a subject of the run"
 
@@ -207,15 +208,6 @@ async def test_a_node_is_checked_before_any_model_call(
         await without.run("Hi")
 
     assert model.calls == []
-
-
-async def test_two_features_of_one_name_raise() -> None:
-    """The node does not guess which of them to use."""
-    model = ScriptedChatModel()
-    agent = agent_of(model, node_load_from_memory([THEME], subjects=[USER]))
-
-    with pytest.raises(UnboundSubjectError):
-        await agent.run("Hi", subjects=[ALICE, BOB])
 
 
 async def test_nodes_of_ones_own_get_the_run() -> None:

@@ -291,16 +291,6 @@ async def test_an_agent_recalls_facts_about_the_input(store: InMemoryProvider) -
     assert shown == []
 
 
-async def test_an_installed_memory_uses_its_embedder_and_settings(store: InMemoryProvider) -> None:
-    """The agent finds facts that share no word with the input."""
-    await store.save(bare_note("mornings", "espresso"), ALICE, AGENT)
-    for options, found in (({}, []), ({"embedder": TopicEmbedder()}, ["espresso"])):
-        model = ScriptedChatModel("Here.")
-        agent = agent_of(store, model, recall=5, **options)
-        _, shown = await run(agent, model, "A beverage, please")
-        assert shown[:1] == found
-
-
 async def test_a_long_question_is_split_outside_of_the_loop(
     store: InMemoryProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ INTERNAL = {
     "MemoryConversations": {"__init__"},
     "MemoryReview": {"__init__"},
     "MessageForm": {"lines"},
+    "ProviderKeys": {"__init__"},
     "RecallResult": {"__init__"},
     "SearchQuestion": {"__init__"},
 }

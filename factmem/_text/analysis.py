@@ -96,15 +96,13 @@ _LANGUAGES = {
 }
 
 
-def _folded_function_words(word: str) -> str:
-    """Fold a word as `analysis` does: without accents if the rest is ASCII."""
+def _without_accents(word: str) -> str:
+    """Remove the accents of a word if the rest is ASCII."""
     bare = "".join(c for c in normalized("NFD", word) if not unicodedata.combining(c))
     return bare if bare.isascii() else word
 
 
-_BY_LANGUAGE = [
-    frozenset(map(_folded_function_words, words.split())) for words in _LANGUAGES.values()
-]
+_BY_LANGUAGE = [frozenset(map(_without_accents, words.split())) for words in _LANGUAGES.values()]
 
 FUNCTION_WORDS: frozenset[str] = frozenset().union(*_BY_LANGUAGE)
 """The words of all languages."""
@@ -334,10 +332,7 @@ def _numbers(word: str) -> list[str]:
 def _folded(word: str) -> str:
     """Fold case, and remove accents if the rest is ASCII: "Straße" becomes "strasse"."""
     word = word.casefold()
-    if word.isascii():
-        return word
-    bare = "".join(c for c in normalized("NFD", word) if not unicodedata.combining(c))
-    return bare if bare.isascii() else word.replace("\u0451", "\u0435")
+    return word if word.isascii() else _without_accents(word).replace("\u0451", "\u0435")
 
 
 def _stemmed(word: str, stem: Stem) -> str:

@@ -22,6 +22,7 @@ from copy import copy, deepcopy
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from factmem.ledger.entries import ForgottenItem, RetractedValue, SourceEntry, StoredFact, source_of
@@ -156,45 +157,18 @@ class Item:
 
     def fields(self) -> list[Any]:
         """Return this item as plain JSON, for `restored`."""
-        return [
-            self.number,
-            self.value,
-            self.fact_id,
-            stamp(self.timestamp),
-            self._said,
-            self.importance,
-            self.expires_at,
-            self.confirmed_at,
-            self.metadata,
-            None if self.sources is NO_SOURCE else self.sources,
-            self.since,
-            self.until,
-            self.state,
-            *self.by,
-        ]
+        sources = None if self.sources is NO_SOURCE else self.sources
+        return [*_plain(self), stamp(self.timestamp), sources, *self.by]
 
     @classmethod
     def restored(cls, fields: list[Any], texts: dict[str, str]) -> "Item":
         """Return the item of `fields`; equal times share a string of `texts`."""
         item = cls.__new__(cls)
-        (
-            item.number,
-            item.value,
-            item.fact_id,
-            timestamp,
-            item._said,
-            item.importance,
-            item.expires_at,
-            at,
-            item.metadata,
-            sources,
-            item.since,
-            item.until,
-            item.state,
-            *by,
-        ) = fields
+        timestamp, sources, *by = fields[len(_PLAIN) :]
+        for name, field in zip(_PLAIN, fields, strict=False):
+            setattr(item, name, field)
         item.by = By(*by)
-        item.confirmed_at = texts.setdefault(at, at)
+        item.confirmed_at = texts.setdefault(item.confirmed_at, item.confirmed_at)
         item.timestamp = moment(timestamp)
         item.sources = NO_SOURCE if sources is None else sources
         item.source_keys = item._last = None
@@ -247,6 +221,13 @@ class Item:
     def is_alive(self, now: str) -> bool:
         """Return whether it has neither ended nor expired at `now`."""
         return self.ends_at is None or self.ends_at > now
+
+
+_PLAIN = (
+    "number", "value", "fact_id", "_said", "importance", "expires_at", "confirmed_at", "metadata",
+    "since", "until", "state",
+)  # fmt: skip
+_plain = attrgetter(*_PLAIN)
 
 
 def _earlier(expires_at: str | None, until: str | None) -> str | None:

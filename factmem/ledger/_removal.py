@@ -187,17 +187,11 @@ class Rest:
         retract = self._retract(number, entry)
         if not facts and not forget and not retract:
             return None
-        rest = entry.copy()
-        rest["at"] = self._trace.recorded[number]
-        rest["facts"] = facts
-        rest["forget"] = forget
-        rest["retract"] = retract
-        if not facts:
-            rest.pop("facts")
-        if not forget:
-            rest.pop("forget")
-        if not retract:
-            rest.pop("retract")
+        parts: Any = {"facts": facts, "forget": forget, "retract": retract}
+        rest: Any = {**entry, "at": self._trace.recorded[number], **parts}
+        for kind in KINDS:
+            if not rest[kind]:
+                del rest[kind]
         return entry if rest == entry else rest
 
     def _retract(self, number: int, entry: Entry) -> list[RetractedValue]:

@@ -21,9 +21,11 @@ from factmem.ledger.entries import (
     RetractedValue,
     StoredFact,
     keywords_of,
+    untimed,
 )
 from factmem.ledger.history import change_ids
 from factmem.ledger.ledger import Ledger
+from factmem.models.actors import NOBODY
 from factmem.models.places import Identity
 
 _Part: TypeAlias = tuple[str, Hashable]
@@ -169,14 +171,10 @@ def _restoring(
             ending = each.copy()
             ending["proposed"] = True
             retract.append(ending)
-    entry: Entry = {"at": now, "undoes": change_id}
-    if facts:
-        entry["facts"] = facts
-    if forget:
-        entry["forget"] = forget
-    if retract:
-        entry["retract"] = retract
-    return entry
+    entry: Any = untimed(facts, forget, retract, by=NOBODY)
+    entry |= {"at": now, "undoes": change_id}
+    restoring: Entry = entry
+    return restoring
 
 
 def _saves(keyword: str, held: _Held, item: Item) -> Iterator[StoredFact]:

@@ -471,26 +471,23 @@ class MemoryContents(ConceptChanges):
         """
         async with self._events.before(MemoryOperation.ERASE):
             store = fact_store(self._provider)
-            self._check_erasable(confirm=confirm, everything=everything)
+            if self._selection.boundary == UNBOUNDED and not everything:
+                raise InputValueError(
+                    "This would erase the whole store: create a view of the places to erase, as in "
+                    "memory.view(subjects=[USER.of('alice')]).contents.reset(confirm=True), or "
+                    "pass everything=True"
+                )
+            if confirm and self._selection.boundary.is_read_only:
+                raise MemoryAccessError(
+                    "This view is read-only, so nothing in it can be erased: use the memory that "
+                    "the view was created from"
+                )
         found = await store.places()
         receipts: list[ErasureReceipt] = []
         if confirm:
             for info in found:
                 receipts.append(await store.erase(info.subject, info.scope))  # noqa: PERF401
         return ResetReport(found, receipts)
-
-    def _check_erasable(self, *, confirm: bool, everything: bool) -> None:
-        if self._selection.boundary == UNBOUNDED and not everything:
-            raise InputValueError(
-                "This would erase the whole store: create a view of the places to erase, as in "
-                "memory.view(subjects=[USER.of('alice')]).contents.reset(confirm=True), or pass "
-                "everything=True"
-            )
-        if confirm and self._selection.boundary.is_read_only:
-            raise MemoryAccessError(
-                "This view is read-only, so nothing in it can be erased: use the memory that the "
-                "view was created from"
-            )
 
     async def tidy(
         self, *, expired: bool = True, history_older_than: timedelta | None = None

@@ -12,7 +12,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from factmem._arguments import expect, expect_methods, kind_of
+from factmem._arguments import expect, expect_methods, expect_within, kind_of
 from factmem.encryption.aes256gcm import Encryption
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
@@ -114,14 +114,13 @@ class PostgresMemoryProvider(SqlStore):
         if role is not None:
             _check_name(role, "role")
         expect(max_staleness, timedelta, "max_staleness", "max_staleness=timedelta(seconds=1)")
-        for name, number in {
-            "timeout": timeout,
-            "lock_timeout": lock_timeout,
+        numbers = {"timeout": timeout, "lock_timeout": lock_timeout}
+        numbers |= {
             "max_connections": max_connections,
-        }.items():
-            _check_positive(number, name)
-        if search_from is not None:
-            _check_positive(search_from, "search_from")
+            "search_from": 1 if search_from is None else search_from,
+        }
+        for name, number in numbers.items():
+            expect_within(number, float, name, f"{name}=8", above=0, most=10**9)
         server_clock = ServerClock() if clock is None else None
         store_clock = StoreClock(clock or server_clock)  # type: ignore[arg-type]
         self._server = PostgresDatabase(
@@ -193,10 +192,3 @@ def _check_name(name: str, argument: str) -> None:
     expect(name, str, argument, f'{argument}="tenant-7"')
     if not name or "\0" in name or len(name.encode()) > 1000:
         raise ValueError(f'{argument} must have 1 to 1,000 bytes and no NUL: {argument}="tenant-7"')
-
-
-def _check_positive(number: float, argument: str) -> None:
-    if isinstance(number, bool) or not isinstance(number, int | float):
-        raise TypeError(f"{argument} must be a number, not {kind_of(number)}: {argument}=8")
-    if not 0 < number < 10**9:
-        raise ValueError(f"{argument} must be greater than 0: {argument}=8")

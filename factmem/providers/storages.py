@@ -82,8 +82,9 @@ Storage: TypeAlias = SimpleStorage | EncryptedStorage
 class ProviderKeys:
     """The keys that open an encrypted store; a key may be a base64 string."""
 
-    _slots: StoreKeys
-    _workers: Workers
+    def __init__(self, slots: StoreKeys, workers: Workers) -> None:
+        self._slots = slots
+        self._workers = workers
 
     async def ids(self) -> list[str]:
         """Return the ids of the key slots; an id reveals nothing about its key."""
@@ -128,13 +129,6 @@ class ProviderKeys:
         await self._workers.run(
             lambda: self._slots.rotate(encryption, rewrite=rewrite, progress=progress)
         )
-
-
-def open_keys(slots: StoreKeys, workers: Workers) -> ProviderKeys:
-    """Return the keys of a store; the public class has no constructor of its own."""
-    keys = ProviderKeys()
-    keys._slots, keys._workers = slots, workers  # pyright: ignore[reportPrivateUsage]
-    return keys
 
 
 def check_progress(progress: Callable[[int, int], None] | None) -> None:

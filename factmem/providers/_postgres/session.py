@@ -176,17 +176,8 @@ class PostgresSession(Session, CoreSession):
 
 
 def _columns(store: int, heads: Sequence[Head], mark: int, at: int) -> list[object]:
-    return [
-        *(mark, at, store),
-        byte_strings(head.place for head in heads),
-        byte_strings(head.scope for head in heads),
-        byte_strings(head.subject for head in heads),
-        byte_strings(head.names for head in heads),
-        byte_strings(head.owner for head in heads),
-        numbers(head.made for head in heads),
-        numbers(head.added for head in heads),
-        numbers(head.size for head in heads),
-    ]
+    *names, made, added, size = zip(*heads, strict=True)
+    return [mark, at, store, *map(byte_strings, names), *map(numbers, (made, added, size))]
 
 
 def _topic_columns(topics: Sequence[tuple[bytes, int, int]]) -> list[object]:

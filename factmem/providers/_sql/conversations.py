@@ -30,7 +30,7 @@ from factmem.providers._sql.places import (
 from factmem.providers._sql.sealing import NO_TAG, UnknownGenerationError
 from factmem.providers._sql.session import PlaceRow, Row, Session
 from factmem.providers._sql.stored_places import StoredPlaces
-from factmem.providers._sql.writing import PlaceRewriter, new_mark
+from factmem.providers._sql.writing import new_mark
 from factmem.providers.conversations import (
     ChangedConversation,
     ConversationInfo,
@@ -269,32 +269,22 @@ class StoredConversations:
         before: str | None = None,
         ids: Sequence[str] | None = None,
     ) -> int:
+        from factmem.ledger._merging import numbered  # slow to import
+
         removed = 0
 
-        def edit(entries: Sequence[Entry]) -> Sequence[Entry | None]:
+        def edit(known: dict[int, Entry], _: int) -> dict[int, Entry]:
             nonlocal removed
-            gone = [_is_removed(entry, before, ids) for entry in entries]
-            removed = gone.count(True)
-            if not removed:
-                return entries
-            from factmem.ledger._merging import numbered  # slow to import
+            left = {n: entry for n, entry in known.items() if not _is_removed(entry, before, ids)}
+            removed = removed or len(known) - len(left)
+            if len(left) == len(known):
+                return known
+            # They keep their places among those of their time, on other devices too.
+            places = dict(zip(known, numbered([*known.values()]), strict=True))
+            return {number: places[number] for number in left}
 
-            # The others keep their places among those of their time, on other devices too.
-            pairs = zip(numbered(entries), gone, strict=True)
-            return [None if is_gone else entry for entry, is_gone in pairs]
-
-        def write(session: Session, _: int) -> None:
-            reader = self._places.reading(session)
-            if reader is not None:
-                writer = PlaceRewriter(reader, self._places.opening)
-                with session.transaction():
-                    writer.count_purge(session, place)  # the removed messages are not learned
-                    writer.edit_conversations(
-                        session, place, lambda name: edit if name == conversation else None
-                    )
-
-        self._places.write(write)
-        self._places.database.finish_erasure()
+        if self.lines(place, conversation):  # else the store may not exist
+            self.rewrite(place, conversation, edit)
         return removed
 
     def states(self, known: Collection[str]) -> dict[str, tuple[Identity, str] | None]:

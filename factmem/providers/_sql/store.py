@@ -24,7 +24,7 @@ from factmem.providers.results import (
     TurnCandidates,
     check_span,
 )
-from factmem.providers.storages import ProviderKeys, check_progress, open_keys
+from factmem.providers.storages import ProviderKeys, check_progress
 from factmem.providers.store import FactStore
 
 
@@ -204,4 +204,4 @@ class SqlStore(FactStore):
                 "An unencrypted store has no keys: create it with "
                 "storage=EncryptedStorage(Aes256GCMEncryptor(key)) or encryption="
             )
-        return open_keys(StoreKeys(places), self._places.workers)
+        return ProviderKeys(StoreKeys(places), places.workers)

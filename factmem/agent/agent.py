@@ -37,9 +37,8 @@ from factmem.models.places import (
 from factmem.models.profile import Concepts
 from factmem.models.when import TimeProvider
 from factmem.prompt.memory_message import MessageForm
-from factmem.providers._four_methods import as_store, is_complete
 from factmem.providers.no_memory import NoMemory
-from factmem.providers.provider import AgentMemoryProvider
+from factmem.providers.provider import AgentMemoryProvider, as_store, is_complete
 from factmem.recall.match import RecallSettings
 
 __all__ = ["Agent"]

@@ -35,8 +35,8 @@ from factmem.models.actors import acting_unless_named
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity, Place
 from factmem.prompt._transcript import SaidMessage, Transcript
-from factmem.providers._four_methods import is_complete
 from factmem.providers._reader import FactReader
+from factmem.providers.provider import is_complete
 from factmem.providers.results import Learned, Moment, RetractedFact
 from factmem.providers.store import FactStore
 from factmem.usage import Usage

@@ -48,8 +48,8 @@ from factmem.models.facts import (
 from factmem.models.places import Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.prompt.memory_message import LoadReport, MemoryMessage, Quoted
-from factmem.providers._four_methods import as_store, fact_store, is_complete
 from factmem.providers._reader import MANY
+from factmem.providers.provider import as_store, fact_store, is_complete
 from factmem.providers.store import FactStore
 from factmem.recall._place_cache import IndexCache
 from factmem.recall.match import RecallQuery, RecallReport, RecallResult, checked_question

@@ -29,10 +29,9 @@ from factmem.models.places import Boundary, MemoryScope, MemorySubject
 from factmem.models.profile import Concepts
 from factmem.models.when import TimeProvider
 from factmem.prompt.memory_message import MemoryMessage, MessageForm
-from factmem.providers._four_methods import is_complete
 from factmem.providers._reader import FactReader
 from factmem.providers._view import view_of
-from factmem.providers.provider import AgentMemoryProvider
+from factmem.providers.provider import AgentMemoryProvider, is_complete
 from factmem.providers.store import FactStore
 from factmem.recall._place_cache import IndexCache
 from factmem.recall.match import RecallSettings

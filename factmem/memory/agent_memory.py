@@ -63,10 +63,9 @@ from factmem.models.profile import Concepts, P, Profile
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.when import TimeProvider, system_clock
 from factmem.prompt.memory_message import FORM, LoadReport, MessageForm
-from factmem.providers._four_methods import fact_store
 from factmem.providers._view import StoreView
 from factmem.providers.conversations import rest_of
-from factmem.providers.provider import AgentMemoryProvider
+from factmem.providers.provider import AgentMemoryProvider, fact_store
 from factmem.providers.results import Forgotten
 from factmem.providers.store import FactStore
 from factmem.recall.match import RecallReport, RecallResult, RecallSettings

@@ -33,7 +33,7 @@ from factmem.models.facts import (
 )
 from factmem.models.places import Place
 from factmem.models.when import moment, stamp
-from factmem.providers._four_methods import fact_store
+from factmem.providers.provider import fact_store
 from factmem.providers.store import FactStore
 
 __all__: list[str] = []

@@ -31,7 +31,7 @@ from factmem.models.facts import Concept, FactType, checked_concept, new_id
 from factmem.models.places import Identity, Place, check_writable
 from factmem.prompt._escaping import json_line, prompt_section
 from factmem.prompt._transcript import folded
-from factmem.providers._four_methods import fact_store
+from factmem.providers.provider import fact_store
 from factmem.usage import Usage
 
 __all__ = ["ConsolidationReport", "MemoryConsolidation"]

@@ -55,7 +55,7 @@ from factmem.models.places import (
     checked_subjects,
 )
 from factmem.models.when import before, stamp
-from factmem.providers._four_methods import fact_store
+from factmem.providers.provider import fact_store
 from factmem.providers.results import ErasureReceipt, ForgetConditions, Forgotten, PlaceInfo, Purge
 from factmem.providers.store import FactStore
 

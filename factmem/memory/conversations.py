@@ -34,7 +34,6 @@ from factmem.models.actors import acting_unless_named
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
 from factmem.prompt.tokens import estimate_tokens
-from factmem.providers._four_methods import fact_store
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.conversations import (
     ConversationInfo,
@@ -45,6 +44,7 @@ from factmem.providers.conversations import (
     checked_span,
     new_turn,
 )
+from factmem.providers.provider import fact_store
 from factmem.providers.results import RetractedFact
 
 __all__ = ["Conversation", "MemoryConversations"]

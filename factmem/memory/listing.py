@@ -11,7 +11,7 @@ from factmem.models._display import Displayed, Sheet, fact_cells, one_kind
 from factmem.models._values import Canonical, canonical
 from factmem.models.facts import AnyConcept, AnyFact, Concept, FactSource, FactType
 from factmem.models.places import Place
-from factmem.providers._four_methods import is_complete
+from factmem.providers.provider import is_complete
 from factmem.providers.results import ErasureReceipt, PlaceInfo
 from factmem.providers.store import FactStore
 

@@ -24,8 +24,8 @@ from factmem.models.actors import acting_unless_named
 from factmem.models.facts import AnyFact, FactSource, FactState, SingleFact, SourceKind
 from factmem.models.places import MemorySubject, Place
 from factmem.models.when import stamp, utc
-from factmem.providers._four_methods import fact_store
 from factmem.providers._reader import each_of
+from factmem.providers.provider import fact_store
 
 __all__ = ["InboxItem", "MemoryReview"]
 

@@ -18,8 +18,7 @@ from factmem.ledger._presentation import is_misfit, misfit_of
 from factmem.ledger.resolution import PlacedFact, Resolution, UnreadableConcept, resolve
 from factmem.models.facts import AnyFact, Concept, L
 from factmem.models.places import Place
-from factmem.providers._four_methods import as_store
-from factmem.providers.provider import AgentMemoryProvider
+from factmem.providers.provider import AgentMemoryProvider, as_store
 from factmem.providers.results import PlaceChanges
 
 R = TypeVar("R")

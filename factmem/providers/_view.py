@@ -42,10 +42,9 @@ from factmem.models.places import (
     identity_of,
 )
 from factmem.providers._definitions import Told
-from factmem.providers._four_methods import as_store
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.conversations import TurnChanges
-from factmem.providers.provider import AgentMemoryProvider
+from factmem.providers.provider import AgentMemoryProvider, as_store
 from factmem.providers.results import Moment, PlaceChanges, ShredReceipt
 from factmem.providers.store import FactStore
 

@@ -25,8 +25,8 @@ from factmem.ledger.resolution import PlacedFact, UnreadableConcept, resolve
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity, Place
 from factmem.models.when import EVER, TimeProvider, When, between
-from factmem.providers._four_methods import is_complete
 from factmem.providers._reader import FactReader, each_of
+from factmem.providers.provider import is_complete
 from factmem.providers.store import FactStore
 from factmem.recall._documents import Span, asked_spans, clause_of_time
 from factmem.recall._fact_index import FactIndex

@@ -22,7 +22,7 @@ from factmem.models._values import Canonical, canonical
 from factmem.models.facts import FactType
 from factmem.models.places import Identity, Place
 from factmem.models.when import stamp
-from factmem.providers._four_methods import fact_store
+from factmem.providers.provider import fact_store
 from factmem.providers.results import ErasureReceipt
 from factmem.providers.store import FactStore
 from factmem.transfer.reports import ImportReport

@@ -59,7 +59,7 @@ SHARED = {
     "memory": {"_selection", "_statements"},
     "models": {"_definition_changes", "_display", "_values"},
     "prompt": {"_escaping", "_transcript"},
-    "providers": {"_four_methods", "_reader", "_sql.store", "_view"},
+    "providers": {"_reader", "_sql.store", "_view"},
     "recall": {"_documents", "_place_cache", "_search", "_turn_search"},
     "transfer": {"_inputs", "_outputs", "_rows"},
 }

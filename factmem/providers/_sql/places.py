@@ -37,8 +37,8 @@ from factmem.providers._sql.session import PlaceRow, Row, Session
 from factmem.providers._sql.stores import OpenStore
 from factmem.providers.conversations import owner_of
 
-_MOST_FACTS = 256
-"""The most facts of one line."""
+_MOST_FACTS = 128
+"""The most facts of one line: a search parses a line, and half a page of each is not used."""
 
 _WIDE = b'{"wide":true,'
 

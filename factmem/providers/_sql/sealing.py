@@ -127,13 +127,13 @@ class _CheckedLines(Sealer):
         return b'{"sum":"%08x"%b' % (found, rest)
 
     def open(self, number: int, at: int, previous: bytes, stored: bytes) -> bytes:
-        rest = stored[_SUM_END:]
+        rest = memoryview(stored)[_SUM_END:]  # not copied: a line may have 100 KB
         found = crc32(rest, crc32(_SUM.pack(number, at), self._seed))
         if stored[:_SUM_END] != b'{"sum":"%08x"' % found:
             raise CorruptJournalError(
                 f"Entry {number} of a place is damaged: restore the place from a backup"
             )
-        return b"{" + rest.removeprefix(b",")
+        return b"".join((b"{", rest[stored.startswith(b",", _SUM_END) :]))
 
     def tail(self, counters: Counters, tag: bytes) -> bytes:
         numbers = COUNTERS.pack(*counters)

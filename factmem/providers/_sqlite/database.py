@@ -188,7 +188,8 @@ class SqliteDatabase(Database):
         return _steadily(lambda: self._read(work))
 
     def _read(self, work: Callable[[Session, int], R]) -> R:
-        self.prepare_warm()
+        if self._db.reader is not None:  # a program that reads once needs no other connection
+            self.prepare_warm()
         with self.snapshot() as session:
             return work(session, 0)
 

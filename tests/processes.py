@@ -25,7 +25,6 @@ _context.set_forkserver_preload(
         "factmem",
         "tests.providers.home",
         "cryptography.hazmat.primitives.ciphers.aead",
-        "cryptography.hazmat.primitives.kdf.hkdf",
         "anyio._backends._asyncio",
         "anyio._backends._trio",
         "pytest",

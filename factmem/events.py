@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from inspect import isawaitable
+from secrets import token_hex
 from time import perf_counter
 from typing import TypeAlias
-from uuid import uuid4
 
 from anyio import move_on_after
 
@@ -158,7 +158,7 @@ class MemoryEvents:
         if not self._listeners:
             yield progress
             return
-        correlation = _CORRELATION.get() or uuid4().hex
+        correlation = _CORRELATION.get() or token_hex(16)
         started_at, start, by = datetime.now(UTC), perf_counter(), present_actor()
         error: str | None = None
         token = _CORRELATION.set(correlation)

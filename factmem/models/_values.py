@@ -16,8 +16,8 @@ from unicodedata import category, normalize
 
 import orjson
 import pydantic_core
-from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, ValidationError
+from typing_extensions import TypeIs
 
 from factmem._arguments import expect
 from factmem.errors import InputValueError
@@ -130,6 +130,7 @@ def json_type() -> object:
 
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel, TypeAdapter
     from pydantic import JsonValue as JsonValue  # noqa: PLC0414 - a re-export
 else:
     JsonValue = Any  # pydantic's own loads all of pydantic.types, half the time of `import factmem`
@@ -180,12 +181,12 @@ class ValueCodec:
         # A string needs no adapter unless it is invalid, and the first adapter of a process takes
         # 10 ms, because pydantic searches for its plugins. For any other type the adapter is built
         # here, to fail early if pydantic does not support the type.
-        self._built: TypeAdapter[Any] | None = None if self.is_plain_text else TypeAdapter(form)
+        self._built: TypeAdapter[Any] | None = None if self.is_plain_text else _adapter(form)
 
     @property
-    def _adapter(self) -> TypeAdapter[Any]:
+    def _adapter(self) -> "TypeAdapter[Any]":
         if self._built is None:
-            self._built = TypeAdapter(self._form)
+            self._built = _adapter(self._form)
         return self._built
 
     def check(self, value: object, keyword: str) -> Any:
@@ -253,6 +254,18 @@ class ValueCodec:
 _NOTHING = object()
 
 
+def _adapter(form: Any) -> "TypeAdapter[Any]":
+    from pydantic import TypeAdapter  # a quarter of the time of the first save of a string
+
+    return TypeAdapter(form)
+
+
+def _is_model(value: object) -> "TypeIs[BaseModel]":
+    from pydantic import BaseModel
+
+    return isinstance(value, BaseModel)
+
+
 def _kinds(exc: ValidationError) -> str:
     """Return the kinds of mismatch; pydantic's messages and locations can contain the value."""
     errors = exc.errors(include_url=False, include_context=False, include_input=False)
@@ -272,7 +285,7 @@ def _in_order(value: object, plain: JsonValue) -> JsonValue:
 
     Python orders a set by hashes that differ between processes.
     """
-    if isinstance(value, BaseModel) and value.__pydantic_root_model__:
+    if _is_model(value) and value.__pydantic_root_model__:
         return _in_order(vars(value)["root"], plain)
     if isinstance(plain, list):
         is_set = isinstance(value, set | frozenset)
@@ -320,7 +333,7 @@ def _instant(moment: datetime) -> datetime:
 
 def _named_parts(value: Any) -> dict[str, object]:
     """Return the parts of a value by the names that they have in its JSON."""
-    if isinstance(value, BaseModel):
+    if _is_model(value):
         return {**vars(value), **(value.__pydantic_extra__ or {})}
     if is_dataclass(value):
         return {each.name: getattr(value, each.name) for each in fields(value)}
@@ -331,7 +344,7 @@ def _named_parts(value: Any) -> dict[str, object]:
 
 def _parts(value: Any) -> list[object]:
     """Return the parts of a value, in the same order for equal values."""
-    if isinstance(value, BaseModel):
+    if _is_model(value):
         private = value.__pydantic_private__ or {}
         return list({**_named_parts(value), **private}.items())
     if is_dataclass(value):

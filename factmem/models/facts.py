@@ -22,7 +22,6 @@ from time import time_ns
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeAlias, cast, final, overload
 
 import orjson
-from pydantic.errors import PydanticUserError
 from pydantic_core import SchemaError
 from typing_extensions import TypedDict, TypeForm, TypeVar, Unpack
 
@@ -311,6 +310,8 @@ class Concept(Generic[T_co, F_co]):
             return self._codec
 
     def _made_codec(self) -> ValueCodec:
+        from pydantic.errors import PydanticUserError
+
         try:
             return codec_of(self.value_type, self.read)
         except (PydanticUserError, SchemaError, NameError) as exc:

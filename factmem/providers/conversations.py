@@ -11,8 +11,8 @@ message, so that any process can learn what another one has stored.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from secrets import token_hex
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 import orjson
 
@@ -164,8 +164,8 @@ def new_turn(
         ) from exc
     if not same:  # a tuple, NaN
         raise InputValueError(f"A message would change when it is stored as JSON: {_EXAMPLE}")
-    body: dict[str, Any] = {"id": uuid4().hex if given_id is None else checked_name(given_id, "id")}
-    body["message"] = given
+    turn_id = token_hex(16) if given_id is None else checked_name(given_id, "id")
+    body: dict[str, Any] = {"id": turn_id, "message": given}
     if said_at is not None:
         utc(said_at, "said_at")
         body["said"] = said_at.isoformat()

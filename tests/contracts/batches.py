@@ -1,12 +1,11 @@
 """Saving several facts at once."""
 
 import math
-from typing import Any
 
 import anyio
 import pytest
 
-from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
+from factmem.models.facts import AnyFact, Concept, SingleFact
 from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, USER, languages, theme
 
@@ -34,16 +33,6 @@ class Batches:
 
         assert [fact.values for fact in await provider.load_all(USER, AGENT)] == [("dark",)]
         assert len(await provider.entries(USER, AGENT)) == 1
-
-    async def test_one_bad_value_refuses_its_fact(self, provider: FactStore) -> None:
-        """The values before it are not stored either."""
-        anything: Concept[Any, MultipleFacts[Any]]
-        anything = Concept("any", "Anything", FactType.MULTIPLE, value_type=Any)
-
-        with pytest.raises(ValueError, match=r"'any'.*value_type"):
-            await provider.save(MultipleFacts(anything, (1, 2, (3,))), USER, AGENT)
-
-        assert await provider.load(anything, USER, AGENT) == []
 
     async def test_no_reader_sees_a_part(self, provider: FactStore) -> None:
         """Concurrent loads see a whole batch or nothing of it."""

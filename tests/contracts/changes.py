@@ -69,17 +69,18 @@ class Changes:
     """`changes`: applied to an earlier result of `load_all`, they give the present one."""
 
     @pytest.mark.parametrize("what", CHANGES)
-    async def test_a_change_leads_to_what_is_there(
+    async def test_a_change_is_another_version_and_leads_to_what_is_there(
         self, provider: FactStore, second: FactStore, clock: SettableClock, what: str
     ) -> None:
-        """Also through another instance. If the changes are unknown, the place is read."""
+        """Also through another instance, and expiry. Of unknown changes the place is read."""
         await begin(second)
         follower = _Follower(provider)
         await follower.check()
-        held = await current(provider)
+        before, held = await version_of(provider), await current(provider)
 
         await change(what, second, clock)
 
+        assert await provider.version(USER, AGENT) != before
         assert await current(provider) != held
         await follower.check()
 
@@ -87,13 +88,20 @@ class Changes:
     async def test_following_gives_what_reading_gives(
         self, provider: FactStore, second: FactStore, clock: SettableClock, seed: int
     ) -> None:
-        """After any sequence of calls, for readers of all, some or few changes, with any types."""
-        steps = Steps([provider, second], clock, seed)
+        """After any sequence of calls, for readers of all, some or few changes, with any types.
+
+        One version shows one content.
+        """
+        steps, seen = Steps([provider, second], clock, seed), dict[str, object]()
         followers = [
             (every, _Follower(provider, concepts)) for every in (1, 3, 10) for concepts in KNOWN
         ]
         for number in range(LENGTH):
             await steps.take()
+            version, held = await provider.version(USER, AGENT), await current(provider)
+            if version is not None:
+                assert seen.setdefault(version, held) == held, steps
+                assert await provider.version(USER, AGENT) == version, steps
             for every, follower in followers:
                 if number % every == 0:
                     await follower.check(steps)

@@ -1,13 +1,11 @@
 """Versions of places, which change with their content."""
 
 import anyio
-import pytest
 
 from factmem import FactStore, MemoryScope
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 from factmem.testing.clock import SettableClock
-from tests.contracts.place_changes import CHANGES, ELSEWHERE, begin, change, current
-from tests.contracts.steps import LENGTH, SEEDS, Steps
+from tests.contracts.place_changes import ELSEWHERE, begin, current
 
 
 async def version_of(store: FactStore) -> str:
@@ -19,34 +17,6 @@ async def version_of(store: FactStore) -> str:
 
 class Versions:
     """`version`: a new string whenever the result of `load_all` may have changed."""
-
-    @pytest.mark.parametrize("what", CHANGES)
-    async def test_a_change_is_another_version(
-        self, provider: FactStore, second: FactStore, clock: SettableClock, what: str
-    ) -> None:
-        """Each call that changes the current facts, also through another instance, and expiry."""
-        await begin(second)
-        before, held = await version_of(provider), await current(provider)
-
-        await change(what, second, clock)
-
-        assert await provider.version(USER, AGENT) != before
-        assert await current(provider) != held
-
-    @pytest.mark.parametrize("seed", SEEDS)
-    async def test_one_version_shows_one_content(
-        self, provider: FactStore, second: FactStore, clock: SettableClock, seed: int
-    ) -> None:
-        """For all operations in between."""
-        steps, seen = Steps([provider, second], clock, seed), dict[str, object]()
-        for _ in range(LENGTH):
-            await steps.take()
-
-            version, held = await provider.version(USER, AGENT), await current(provider)
-
-            if version is not None:
-                assert seen.setdefault(version, held) == held, steps
-                assert await provider.version(USER, AGENT) == version, steps
 
     async def test_reading_changes_no_version(
         self, provider: FactStore, clock: SettableClock

@@ -35,38 +35,16 @@ from factmem.testing.clock import START, SettableClock
 from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import Login, NewStore
 from tests.postgres.pooler import Pooler
+from tests.providers.test_stored_search import WORDS as FEW_WORDS
 
 USER = MemorySubject("user", "The user", 1, per_entity=True)
 TEAM = MemorySubject("team", "The team", 2)
 ANN, BEN = USER.of("ann"), USER.of("ben")
 APP = MemoryScope.Product("app")
 WORDS = [
-    "bicycle",
-    "garden",
-    "piano",
-    "kimchi",
-    "부산에서",
-    "자전거를",
-    "harbour",
-    "teacher",
-    "violin",
-    "mountain",
-    "커피를",
-    "library",
-    "printer",
-    "window",
-    "orange",
-    "concert",
-    "running",
-    "chess",
-    "여행을",
-    "winter",
-    "Straße",
-    "C++",
-    "IONIQ5",
-    "010-1234-5678",
-    "don't",
-]
+    *FEW_WORDS, "자전거를", "library", "printer", "window", "orange", "concert", "running", "chess",
+    "여행을", "winter", "C++", "IONIQ5", "010-1234-5678", "don't",
+]  # fmt: skip
 QUESTIONS = (
     "Where is the bicycle in the garden?",
     "자전거 여행",

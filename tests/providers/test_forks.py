@@ -1,4 +1,4 @@
-"""Forks while other threads open stores, fork as well, or use SQLite for something else."""
+"""Programs that fork beside threads and SQLite, and one that leaves a save behind."""
 
 import os
 import subprocess
@@ -104,14 +104,47 @@ assert numbers.count(1) == 2, numbers.count(1)
 """
 
 
+LEFT = """
+import asyncio, sys, threading
+from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.testing._facts import AGENT, USER, theme
+
+begun, over = threading.Event(), threading.Event()
+store = LocalFileMemoryProvider(sys.argv[1])
+commit = store._places._commits._commit
+store._places._commits._commit = lambda batch: (begun.set(), over.wait(), commit(batch))
+loop = asyncio.new_event_loop()
+loop.slow_callback_duration = 60  # of a busy machine
+saving = store.save(theme("dark"), USER, AGENT)
+task = loop.create_task(saving)
+loop.run_until_complete(asyncio.to_thread(lambda: None))
+loop.run_until_complete(asyncio.to_thread(begun.wait))
+loop.close()
+task._log_destroy_pending = False
+saving.close()
+del saving, task, loop
+over.set()
+"""
+
+
+STRICT = ["-X", "dev", "-W", "error"]
+FORKS = ["-W", "ignore::DeprecationWarning"]
+"""Python 3.12 warns of every fork beside threads, which is what this is about."""
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
 @pytest.mark.parametrize(
-    "program", [LOCKED, CALLBACK, BESIDE, pytest.param(THREADS, marks=pytest.mark.storm)]
+    ("options", "program"),
+    [
+        *((FORKS, program) for program in (LOCKED, CALLBACK, BESIDE)),
+        pytest.param(FORKS, THREADS, marks=pytest.mark.storm),
+        pytest.param(STRICT, LEFT, marks=pytest.mark.storm),
+    ],
+    ids=["locked", "callback", "beside", "threads", "left"],
 )
-def test_no_fork_hangs(tmp_path: Path, program: str) -> None:
-    """Neither the parent nor a child, which would hold the lock of the store meanwhile."""
-    # Python 3.12 warns of every fork beside threads, which is what this is about.
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program, str(tmp_path)]
+def test_no_program_hangs_or_warns(tmp_path: Path, options: list[str], program: str) -> None:
+    """Neither a parent nor a child, which would hold the lock of the store meanwhile."""
+    command = [sys.executable, *options, "-c", program, str(tmp_path / "store")]
 
     done = subprocess.run(command, timeout=50, capture_output=True, text=True, check=False)
 

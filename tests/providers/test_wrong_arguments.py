@@ -159,10 +159,6 @@ CALLS: dict[str, tuple[Callable[[Any], Awaitable[object]], type[Exception], str]
     ),
     "a history by keyword": (lambda s: s.history("ide-theme", USER, AGENT), TypeError, CONCEPT),
     "a number of days": (lambda s: s.forget(USER, AGENT, older_than=90), TypeError, DAYS),
-    "days ahead": (
-        lambda s: s.forget(USER, AGENT, older_than=-timedelta(1)), ValueError, "of at least 0",
-    ),
-    "no condition": (lambda s: s.forget(USER, AGENT), ValueError, "erase"),
     "no words": (lambda s: s.load_by_description(" ", USER, AGENT), ValueError, "load_all"),
     "a naive time": (lambda s: s.load(THEME, USER, AGENT, as_of=NOON), ValueError, "time zone"),
     "a naive time of all": (lambda s: s.load_all(USER, AGENT, as_of=NOON), ValueError, "time zone"),

@@ -20,7 +20,6 @@ import psycopg
 from factmem.ledger.entries import Entry, encoded_entry, stored
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject, identity_of
-from factmem.providers._sql.places import topic_of
 from factmem.providers._sql.writing import made_number
 from factmem.providers.postgres import PostgresMemoryProvider
 from tests.postgres.cluster import Cluster
@@ -44,7 +43,6 @@ def fill(store: PostgresMemoryProvider, dsn: str, places: int) -> None:
     reader, _ = store._places.run(lambda session, _: store._places.writing(session))
     facts = [stored(SingleFact(each, "a short sentence")) for each in CONCEPTS]
     bodies = [encoded_entry({"facts": [fact]}) for fact in facts]
-    topics = [[topic_of(each.keyword)] for each in CONCEPTS]
     size, now = sum(map(len, bodies)), int(time.time() * 1e6)
     users = (identity_of(USER.of(f"user-{number}"), APP) for number in range(places))
     identities = {reader.key(identity): identity for identity in users}
@@ -61,11 +59,6 @@ def fill(store: PostgresMemoryProvider, dsn: str, places: int) -> None:
             for key in identities:
                 for each, body in enumerate(bodies, 1):
                     copy.write_row((key, each, now, 0, store_number, body))
-        with cursor.copy("COPY factmem.topics (place, number, topic, store) FROM STDIN") as copy:
-            for key in identities:
-                for each, found in enumerate(topics, 1):
-                    for topic in found:
-                        copy.write_row((key, each, topic, store_number))
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")
 

@@ -363,9 +363,10 @@ def is_small(text: bytes, room: int = 0) -> bool:
     return len(text) + room <= MOST_BYTES and sum(map(text.count, (b"[", b"{", b","))) <= MOST_PARTS
 
 
-def check_size(body: bytes, keywords: Sequence[str]) -> None:
+def check_size(body: bytes, entry: Mapping[str, Any]) -> None:
     """Raise `ValueError` if an encoded entry is larger than an export or a sync can carry."""
     if not is_small(body, _ROOM):
+        keywords = keywords_of(entry)
         what = f"A save of {', '.join(map(repr, keywords[:3]))}" if keywords else "A message"
         raise InputValueError(
             f"{what} has more than {MOST_BYTES:,} bytes or {MOST_PARTS:,} items: keep large content "

@@ -50,6 +50,7 @@ from factmem.ledger.entries import (
     RetractedValue,
     StoredFact,
     by_of,
+    keywords_of,
     part_about,
 )
 from factmem.models._values import Canonical, JsonValue, canonical
@@ -654,17 +655,20 @@ def _between(held: KeywordItems, plan: Plan, other: str) -> bool:
     )
 
 
-class KeywordSearch:
-    """Folds the parts of entries that concern a keyword."""
+class KeywordSearches:
+    """Folds the parts of entries about some keywords, each in a ledger of its own."""
 
-    def __init__(self, keyword: str) -> None:
-        self._keyword = keyword
-        self.ledger: Ledger = Ledger()
+    def __init__(self, keywords: Iterable[str]) -> None:
+        self.ledgers: dict[str, Ledger] = {keyword: Ledger() for keyword in keywords}
 
     def take(self, entries: Iterable[Entry]) -> None:
         """Apply the next entries, in order; parts about other keywords are ignored."""
-        ledger = self.ledger
+        at = ""
         for entry in entries:
-            if part := part_about(entry, (self._keyword,)):
-                ledger.apply(part)
-            ledger.recorded_at = max(ledger.recorded_at, entry["at"])
+            at = max(at, entry["at"])
+            for keyword in keywords_of(entry):
+                ledger = self.ledgers.get(keyword)
+                if ledger is not None and (part := part_about(entry, (keyword,))):
+                    ledger.apply(part)
+        for ledger in self.ledgers.values():
+            ledger.recorded_at = max(ledger.recorded_at, at)

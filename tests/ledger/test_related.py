@@ -7,7 +7,7 @@ from factmem.ledger._items import Condition
 from factmem.ledger._purging import purged
 from factmem.ledger._trace import RelatedEntries, refolded
 from factmem.ledger.entries import Entry
-from factmem.ledger.ledger import KeywordSearch, Ledger
+from factmem.ledger.ledger import KeywordSearches, Ledger
 from tests.ledgers import (
     KEYWORDS,
     Step,
@@ -117,9 +117,9 @@ def test_facts_of_one_conversation_are_related() -> None:
 
 
 def found(keyword: str, *entries: Entry) -> Ledger:
-    search = KeywordSearch(keyword)
+    search = KeywordSearches([keyword])
     search.take(entries)
-    return search.ledger
+    return search.ledgers[keyword]
 
 
 @searched
@@ -127,10 +127,10 @@ def found(keyword: str, *entries: Entry) -> Ledger:
 def test_a_search_equals_a_fold(steps: list[Step], keyword: str, cut: int) -> None:
     """The entries may be in any number of pieces; if a search is impossible, it says so."""
     entries = entries_of(steps)
-    whole, search = Ledger(entries), KeywordSearch(keyword)
+    whole, search = Ledger(entries), KeywordSearches([keyword])
     search.take(entries[:cut])
     search.take(entries[cut:])
-    ledger = search.ledger
+    ledger = search.ledgers[keyword]
     for now in moments(entries, since=whole.recorded_at):
         expected = [each for each in shown(whole, now) if each[0] == keyword]
         assert shown(ledger, now) == expected

@@ -52,8 +52,6 @@ async def test_the_server_sees_no_name_and_no_value(
             for secret in ("swordfish", "marlene", "languages"):
                 assert secret.encode().hex() not in str(rows)
                 assert secret not in str(rows)
-        topics = "SELECT FROM factmem.topics JOIN factmem.stores USING (store) WHERE name = %s"
-        assert connection.execute(topics, [store]).fetchall() == []
 
 
 async def test_a_store_opens_with_its_key_only(

@@ -63,8 +63,8 @@ ODD_OBJECTS = {
     "has a rule": "CREATE RULE r AS ON DELETE TO factmem.entries DO INSTEAD NOTHING",
     "has a policy": "CREATE POLICY p ON factmem.places AS RESTRICTIVE USING (made % 2 = 0)",
     "is no table": """
-        ALTER TABLE factmem.topics RENAME TO others;
-        CREATE VIEW factmem.topics AS SELECT * FROM factmem.others WHERE number % 2 = 0
+        ALTER TABLE factmem.entries RENAME TO others;
+        CREATE VIEW factmem.entries AS SELECT * FROM factmem.others WHERE number % 2 = 0
     """,
 }
 

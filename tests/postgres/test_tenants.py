@@ -11,7 +11,7 @@ from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import Login, NewStore
 from tests.postgres.pooler import Pooler
 
-TABLES = ("stores", "places", "entries", "topics", "indexes")
+TABLES = ("stores", "places", "entries", "indexes")
 SEARCHES = ("searches", "sources", "items", "terms", "words", "spaces", "vectors")
 
 

@@ -2,16 +2,19 @@
 
 from pathlib import Path
 from shutil import copytree
+from typing import Any
 
 import pytest
 
 from factmem.errors import CorruptJournalError, TamperedError
 from factmem.ledger.ledger import Ledger
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
+from factmem.providers._sql.sealed import _SealedLines
+from factmem.providers._sql.sealing import _CheckedLines
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import SimpleStorage, Storage
 from factmem.testing._facts import AGENT
-from tests.doors import watched
+from tests.doors import FailingDoor, watched
 from tests.providers.local_stores import ALICE, run
 
 COUNT = 4000
@@ -26,14 +29,18 @@ def point(number: int, text: str = "first") -> SingleFact[str]:
     return SingleFact(concept(number), f"{text} {number} ".ljust(200, "."))
 
 
-async def fill(store: LocalFileMemoryProvider) -> None:
-    """Save more than one read returns, also in an encrypted store."""
+async def fill(root: Path, storage: Storage) -> None:
+    """Save more than one read returns, let a cold load index it by keyword, and save more."""
+    store = LocalFileMemoryProvider(root, storage=storage)
     for start in range(0, COUNT, 1000):
         await store.save_many([point(each) for each in range(start, start + 1000)], ALICE, AGENT)
+    async with LocalFileMemoryProvider(root, storage=storage) as cold:
+        await cold.load(concept(0), ALICE, AGENT)
     await store.save(MultipleFacts(TAGS, ["a", "b"]), ALICE, AGENT)
     await store.save(point(7, "second"), ALICE, AGENT)
     await store.save(point(8, "second"), ALICE, AGENT)
     await store.forget(ALICE, AGENT, concept=concept(8))
+    await store.aclose()
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +54,7 @@ async def full(root: Path, storage: Storage, originals: Path) -> Path:
     """Return the folder of a filled store that is closed."""
     original = originals / type(storage).__name__
     if not original.exists():
-        async with LocalFileMemoryProvider(original, storage=storage) as store:
-            await fill(store)
+        await fill(original, storage)
     return copytree(original, root)
 
 
@@ -171,13 +177,89 @@ async def test_a_missing_line_is_noticed_when_all_is_read(full: Path, storage: S
         await cold.verify()
 
 
-async def test_a_cold_load_reads_few_lines(root: Path) -> None:
-    """Of a plain place of thousands, by the topics of its lines."""
-    await fill(LocalFileMemoryProvider(root))
-    asked: list[str] = []
-    with watched(asked.append):
-        (fact,) = await LocalFileMemoryProvider(root).load(concept(7), ALICE, AGENT)
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch, storage: Storage) -> list[int]:
+    """Record the numbers of the lines that are read."""
+    numbers: list[int] = []
+    lines = _CheckedLines if isinstance(storage, SimpleStorage) else _SealedLines
+    read = lines.open
+
+    def noted(self: Any, number: int, *given: Any) -> bytes:
+        numbers.append(number)
+        return read(self, number, *given)
+
+    monkeypatch.setattr(lines, "open", noted)
+    return numbers
+
+
+async def test_a_cold_load_reads_few_lines(full: Path, storage: Storage, opened: list[int]) -> None:
+    """It reads those of the concept, and what came after the index was written."""
+    (fact,) = await LocalFileMemoryProvider(full, storage=storage).load(concept(7), ALICE, AGENT)
 
     assert fact.value.startswith("second 7")
-    assert [sql for sql in asked if "topics" in sql]
-    assert not [sql for sql in asked if "FROM entries WHERE place" in sql]
+    assert opened == [1, 17, 18, 19, 20]
+
+
+@pytest.mark.parametrize("loss", ["delete", "zeros", "other place", "older state"])
+async def test_an_index_that_is_no_use_is_made_again(
+    full: Path, storage: Storage, opened: list[int], loss: str
+) -> None:
+    match loss:
+        case "delete":
+            run(full, "DELETE FROM indexes")
+        case "zeros":
+            run(full, "UPDATE indexes SET bytes = zeroblob(length(bytes))")
+        case "other place":
+            other = copytree(full, full.with_name("other"))
+            await LocalFileMemoryProvider(other, storage=storage).erase(ALICE, AGENT)
+            await fill(other, storage)
+            for kind, stored in run(other, "SELECT kind, bytes FROM indexes"):
+                run(full, "UPDATE indexes SET bytes = ? WHERE kind = ?", stored, kind)
+        case _:
+            rows = run(full, "SELECT place, kind, store, bytes FROM indexes")
+            writer = LocalFileMemoryProvider(full, storage=storage)
+            await writer.forget(ALICE, AGENT, concept=concept(7), purge=True)
+            await writer.save(point(7, "second"), ALICE, AGENT)
+            await writer.aclose()
+            for row in rows:
+                run(
+                    full,
+                    "INSERT INTO indexes (place, kind, store, bytes) VALUES (?, ?, ?, ?)",
+                    *row,
+                )
+    for is_repaired in (False, True):
+        opened.clear()
+        cold = LocalFileMemoryProvider(full, storage=storage)
+
+        (fact,) = await cold.load(concept(7), ALICE, AGENT)
+
+        assert fact.value.startswith("second 7")
+        assert (len(opened) < 6) is is_repaired
+
+
+async def test_an_index_that_is_far_behind_is_extended(
+    full: Path, storage: Storage, opened: list[int]
+) -> None:
+    writer = LocalFileMemoryProvider(full, storage=storage)
+    await writer.save_many([point(each, "third") for each in range(2000)], ALICE, AGENT)
+    for count in (13, 3):
+        opened.clear()
+        cold = LocalFileMemoryProvider(full, storage=storage)
+
+        (fact,) = await cold.load(concept(7), ALICE, AGENT)
+
+        assert fact.value.startswith("third 7")
+        assert len(opened) <= count
+
+
+async def test_an_index_needs_no_right_to_write(full: Path, storage: Storage) -> None:
+    """What cannot be written now is read, and the next process tries again."""
+    run(full, "DELETE FROM indexes")
+    fault = FailingDoor()
+    with watched(fault):
+        cold = LocalFileMemoryProvider(full, storage=storage)
+        fault.fail(1, part="INSERT INTO indexes")
+
+        assert await cold.load(concept(7), ALICE, AGENT)
+    assert fault.failed == 1
+    assert run(full, "SELECT count(*) FROM indexes") == [(0,)]

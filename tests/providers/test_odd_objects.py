@@ -23,7 +23,7 @@ ODD = {
         CREATE TRIGGER t BEFORE DELETE ON entries BEGIN SELECT RAISE(IGNORE); END""",
     "a trigger that never ends": f"""
         CREATE TRIGGER t AFTER INSERT ON entries
-        BEGIN INSERT INTO topics SELECT randomblob(16), x, 1 FROM ({ENDLESS} SELECT x FROM c); END""",
+        BEGIN INSERT INTO erased SELECT randomblob(33), x, 1, 1 FROM ({ENDLESS} SELECT x FROM c); END""",
     "a view in the place of a table": f"""
         ALTER TABLE stores RENAME TO s0;
         CREATE VIEW stores AS SELECT s0.* FROM s0 WHERE ({ENDLESS} SELECT count(*) FROM c) > 0""",

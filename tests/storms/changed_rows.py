@@ -27,8 +27,8 @@ Tables: TypeAlias = dict[str, Table]
 Change: TypeAlias = Callable[[Random, Tables, list[Tables]], None]
 """Changes the first tables, perhaps by rows of the others, which are older."""
 
-PARTS = ("places", "entries", "topics")
-TABLES = ("stores", *PARTS, "indexes")
+PARTS = ("places", "entries", "indexes")
+TABLES = ("stores", *PARTS)
 PEOPLE = [PERSON.of(f"p{number}") for number in range(5)]
 
 
@@ -213,7 +213,7 @@ def _remove_place(random: Random, now: Tables, _: list[Tables]) -> None:
 def _move_place(random: Random, now: Tables, _: list[Tables]) -> None:
     one, two = (row["place"] for row in random.sample(now["places"], 2))
     names = {one: two, two: one}
-    for table in random.choice((PARTS, ("entries",), ("topics",))):
+    for table in random.choice((PARTS, ("entries",), ("indexes",))):
         for row in now[table]:
             row["place"] = names.get(row["place"], row["place"])
 

@@ -88,7 +88,7 @@ def change_column(random: Random, db: Database) -> str:
     return f"{table}.{column}"
 
 
-SIDE_TABLES = ["topics", "indexes", "learning", "searches", "sources", "items", "terms"]
+SIDE_TABLES = ["indexes", "learning", "searches", "sources", "items", "terms"]
 
 
 def delete_rows(random: Random, db: Database) -> str:
@@ -185,7 +185,7 @@ OBJECTS = [
 
 
 def odd_object(random: Random, db: Database) -> str:
-    table = random.choice(["stores", "places", "entries", "erased", "topics", "indexes"])
+    table = random.choice(["stores", "places", "entries", "erased", "indexes"])
     words = [
         name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE sql LIKE '%VIRTUAL%'")
     ]
@@ -312,8 +312,7 @@ def odd_names(random: Random, db: Database) -> str:
             columns["scope"] = sealing.key("scope", owner[:2])
             columns["subject"] = subject_path(sealing, *owner[2:])
     bodies = bodies_of(db, old["place"])
-    for table in ("entries", "topics"):
-        db.execute(f"DELETE FROM {table} WHERE place = ?", [old["place"]])
+    db.execute("DELETE FROM entries WHERE place = ?", [old["place"]])
     db.execute("UPDATE places SET place = ? WHERE place = ?", [key, old["place"]])
     resealed(db, key, bodies, **columns)
     return "names"

@@ -89,14 +89,6 @@ _TABLES: tuple[str, ...] = (
         line bytea NOT NULL,
         PRIMARY KEY (place, number)
     )""",
-    """
-    CREATE TABLE factmem.topics (
-        place bytea NOT NULL,
-        topic bigint NOT NULL,
-        number bigint NOT NULL,
-        store int NOT NULL,
-        PRIMARY KEY (place, topic, number)
-    )""",
     *_shared(),
     "ALTER TABLE factmem.indexes ALTER bytes SET STORAGE EXTERNAL",
     "CREATE INDEX learning_by_due ON factmem.learning (store, due) WHERE due IS NOT NULL",
@@ -133,7 +125,7 @@ _TABLES: tuple[str, ...] = (
     *(
         statement
         for table in (
-            *("places", "entries", "topics", "indexes", "erased", "learning"),
+            *("places", "entries", "indexes", "erased", "learning"),
             *("searches", "sources", "items", "terms", "words", "spaces"),
         )
         for statement in (
@@ -163,7 +155,7 @@ GRANT USAGE ON SCHEMA factmem TO {role};
 GRANT SELECT ON factmem.format TO {role};
 GRANT SELECT, INSERT, UPDATE ON factmem.stores TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE
-ON factmem.places, factmem.entries, factmem.topics, factmem.indexes, factmem.erased, factmem.learning,
+ON factmem.places, factmem.entries, factmem.indexes, factmem.erased, factmem.learning,
 factmem.searches, factmem.sources, factmem.items, factmem.terms, factmem.words, factmem.spaces TO {role}
 """
 

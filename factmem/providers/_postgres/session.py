@@ -63,27 +63,16 @@ WITH heads AS ({_HEADS}), added AS (
     SELECT heads.place, heads.last - e.behind, heads.recorded_at, %s::bigint, %s::int, e.line
     FROM heads JOIN unnest(%s::bytea[], %s::bigint[], %s::bytea[]) AS e (place, behind, line)
     ON e.place = heads.place
-), found AS (
-    INSERT INTO factmem.topics (place, topic, number, store)
-    SELECT heads.place, t.topic, heads.last - t.behind, %s::int
-    FROM heads JOIN unnest(%s::bytea[], %s::bigint[], %s::bigint[]) AS t (place, topic, behind)
-    ON t.place = heads.place
 )
 SELECT * FROM heads
 """
-"""Saves a plain batch: rows, numbers, lines and topics in one statement and one commit."""
+"""Saves a plain batch: rows, numbers and lines in one statement and one commit."""
 
 _INSERT = """
 INSERT INTO factmem.entries (place, number, at, mark, store, line)
 SELECT place, number, at, mark, %s::int, line
 FROM unnest(%s::bytea[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bytea[])
     AS e (place, number, at, mark, line)
-"""
-
-_INSERT_TOPICS = """
-INSERT INTO factmem.topics (place, topic, number, store)
-SELECT place, topic, number, %s::int
-FROM unnest(%s::bytea[], %s::bigint[], %s::bigint[]) AS t (place, topic, number)
 """
 
 _INSERT_SEALED = f"""
@@ -134,16 +123,10 @@ class PostgresSession(Session, CoreSession):
     ) -> list[Row]:
         counts = {head.place: head.added for head in heads}
         # The numbers are not known yet, so each line says how many follow it.
-        topics = [
-            (each.place, topic, counts[each.place] - 1 - each.number)
-            for each in lines
-            for topic in each.topics
-        ]
         behind = numbers(counts[each.place] - 1 - each.number for each in lines)
         given = [*_columns(store, heads, mark, at), mark, store]
         given += [byte_strings(each.place for each in lines), behind]
-        given += [byte_strings(each.stored for each in lines), store, *_topic_columns(topics)]
-        return self.rows(_APPEND, given)
+        return self.rows(_APPEND, [*given, byte_strings(each.stored for each in lines)])
 
     def insert(self, store: int, lines: Sequence[Line], ends: Sequence[End]) -> None:
         given: list[object] = [store, byte_strings(each.place for each in lines)]
@@ -158,9 +141,6 @@ class PostgresSession(Session, CoreSession):
             ]
             given += [byte_strings(end.names for end in ends)]
             self.rows(_INSERT_SEALED, [*given, byte_strings(end.data_key for end in ends)])
-        topics = [(each.place, topic, each.number) for each in lines for topic in each.topics]
-        if topics:
-            self.rows(_INSERT_TOPICS, [store, *_topic_columns(topics)])
 
     def find_mark(self, places: Sequence[bytes], marks: Sequence[int]) -> int | None:
         for (mark,) in self.rows(_FIND_MARKS, [byte_strings(places), numbers(marks)] * 2):
@@ -178,14 +158,6 @@ class PostgresSession(Session, CoreSession):
 def _columns(store: int, heads: Sequence[Head], mark: int, at: int) -> list[object]:
     *names, made, added, size = zip(*heads, strict=True)
     return [mark, at, store, *map(byte_strings, names), *map(numbers, (made, added, size))]
-
-
-def _topic_columns(topics: Sequence[tuple[bytes, int, int]]) -> list[object]:
-    return [
-        byte_strings(place for place, _, _ in topics),
-        numbers(topic for _, topic, _ in topics),
-        numbers(number for _, _, number in topics),
-    ]
 
 
 def numbers(values: Iterable[int]) -> str:

@@ -19,9 +19,9 @@ from factmem.providers._postgres.vector_spaces import (
     erase_vectors,
     written_vector,
 )
-from factmem.providers._sql.places import topic_of
 from factmem.providers._sql.search import conditions, marks_in
 from factmem.providers._sql.session import Session
+from factmem.providers._sql.topics import topic_of
 from factmem.providers.results import SearchDocument, SearchQuestion
 
 _ROWS = 1000

@@ -13,11 +13,10 @@ The opened lines of an answer are parsed together.
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import lru_cache, partial
-from hashlib import blake2b
 from hmac import compare_digest
 from math import inf
 from typing import Any, NamedTuple
@@ -27,14 +26,15 @@ import orjson
 from factmem._concurrency.threads import paused_collection
 from factmem.errors import CorruptJournalError, FactmemError, StorageError, TamperedError
 from factmem.ledger._trace import refolded
-from factmem.ledger.entries import Entry, check_size, decoded, encoded_entry, keywords_of, stamped
-from factmem.ledger.ledger import KeywordSearch, Ledger
+from factmem.ledger.entries import Entry, check_size, decoded, encoded_entry, stamped
+from factmem.ledger.ledger import KeywordSearches, Ledger
 from factmem.models.places import Boundary, Identity, levels_of
 from factmem.models.when import EPOCH, stamp
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.sealing import NO_TAG, Extent, Sealer, Sealing
 from factmem.providers._sql.session import PlaceRow, Row, Session
 from factmem.providers._sql.stores import OpenStore
+from factmem.providers._sql.topics import Pair, Reach, Topics, kinds_of, pairs_of, rows_of
 from factmem.providers.conversations import owner_of
 
 _MOST_FACTS = 128
@@ -58,15 +58,8 @@ def _second(seconds: int) -> str:
     return stamp(EPOCH + timedelta(seconds=seconds))[:-7]
 
 
-class Part(NamedTuple):
-    """An entry without its time, or a part of one that has many facts, as a line."""
-
-    body: bytes
-    keywords: tuple[str, ...]
-
-
-def parts_of(entry: Mapping[str, Any]) -> tuple[Part, ...]:
-    """Return an entry as lines: a save of many facts as several, any other entry as one."""
+def parts_of(entry: Mapping[str, Any]) -> tuple[bytes, ...]:
+    """Return an entry without its time as lines: a save of many facts as several, any other as one."""
     facts = entry.get("facts", ())
     if len(facts) <= _MOST_FACTS or not entry.keys() <= {"at", "facts", "actor", "reason"}:
         return (_part(entry),)
@@ -74,17 +67,11 @@ def parts_of(entry: Mapping[str, Any]) -> tuple[Part, ...]:
     return tuple(_part({**entry, "facts": each}) for each in some)
 
 
-def _part(entry: Mapping[str, Any]) -> Part:
-    body, keywords = encoded_entry(entry), tuple(keywords_of(entry))
+def _part(entry: Mapping[str, Any]) -> bytes:
+    body = encoded_entry(entry)
     if "facts" in entry or "turn" in entry:  # what removes is never refused
-        check_size(body, keywords)
-    return Part(body, keywords)
-
-
-@lru_cache(maxsize=4096)
-def topic_of(keyword: str) -> int:
-    digest = blake2b(keyword.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "big", signed=True)
+        check_size(body, entry)
+    return body
 
 
 def entries_of(bodies: Sequence[bytes], times: Sequence[int]) -> list[Entry]:
@@ -160,7 +147,8 @@ FACT_BYTES = 256
 """The size of a usual fact in a line."""
 
 _LARGE = 1000 * FACT_BYTES
-"""A place with more bytes is searched for the first concept that is loaded from it."""
+"""A place with more bytes is searched for the first concept that is loaded from it, and its index is
+extended when it is so many behind."""
 
 _MOST_LINES = 4096
 """The number of lines of one keyword that are read one by one. With more, the place is read."""
@@ -173,6 +161,10 @@ _STEP = 8
 
 UNKNOWN = -1
 """The bytes up to a position whose lines were not all read."""
+
+
+NOWHERE = Extent(0, 0, 0)
+"""The extent of a place that was not read."""
 
 
 class Position(NamedTuple):
@@ -208,8 +200,17 @@ class Saved(NamedTuple):
     """The tag of the line before the added ones."""
     at: int
     """When they were recorded, in microseconds."""
-    parts: Sequence[Part]
+    parts: Sequence[bytes]
     """The added lines, before they were sealed."""
+
+
+class Searched(NamedTuple):
+    """The ledgers of keywords of a large place."""
+
+    ledgers: Mapping[str, Ledger]
+    extent: Extent
+    rows: Sequence[tuple[int, bytes]] = ()
+    """The rows of an index that reaches to this extent, if the stored one is far behind."""
 
 
 class Edited(NamedTuple):
@@ -296,17 +297,9 @@ class PlaceReader:
                 del rest[identity]
 
     def read(
-        self,
-        session: Session,
-        known: Mapping[Identity, Position | None],
-        *,
-        keyword: str | None = None,
+        self, session: Session, known: Mapping[Identity, Position | None]
     ) -> dict[Identity, Answer]:
-        """Return the new entries of each place since a position; missing places are left out.
-
-        With a keyword, lines that cannot be about it are verified and not parsed. Then the last
-        entry has the time of the last line, and no facts.
-        """
+        """Return the new entries of each place since a position; missing places are left out."""
         identities = {self.key(identity): identity for identity in known}
         extents = {
             key: NOWHERE if (position := known[identity]) is None else position.extent
@@ -322,17 +315,11 @@ class PlaceReader:
             lines = row[-1] or ()
             is_cut = len(lines) >= session.most_lines
             is_cut = is_cut or sum(map(len, lines)) >= session.most_bytes
-            found[identity] = self._answer(identity, known[identity], row, keyword, is_cut=is_cut)
+            found[identity] = self._answer(identity, known[identity], row, is_cut=is_cut)
         return found
 
     def _answer(
-        self,
-        identity: Identity,
-        known: Position | None,
-        row: Row,
-        keyword: str | None,
-        *,
-        is_cut: bool,
+        self, identity: Identity, known: Position | None, row: Row, *, is_cut: bool
     ) -> Answer:
         numbers, ats, lines = row[-3:]
         head = PlaceRow(*row[:-3])
@@ -363,7 +350,7 @@ class PlaceReader:
             if read not in {size, UNKNOWN}:
                 raise self.damaged("Entries of a place are missing or were changed")
         with paused_collection(sum(sizes) // FACT_BYTES):
-            entries = _about(keyword, bodies, ats) if keyword else entries_of(bodies, ats)
+            entries = entries_of(bodies, ats)
         position = Position(extent, end, tag, size, read)
         return Answer(position, is_from_start, entries, numbers, sizes)
 
@@ -408,16 +395,27 @@ class PlaceReader:
         error = TamperedError if self.store.is_sealed else CorruptJournalError
         return error(f"{problem}: restore it from a backup")
 
-    def whole(
-        self, session: Session, identity: Identity, *, keyword: str | None = None
-    ) -> Answer | None:
-        """Return all entries of a place, or those about a keyword; None if it does not exist."""
+    def answers(
+        self, session: Session, identity: Identity, since: Position | None = None
+    ) -> Iterator[Answer | None]:
+        """Read a place from a position to its end, by parts; None if it does not exist."""
+        position = since
+        while True:
+            answer = self.read(session, {identity: position}).get(identity)
+            yield answer
+            if answer is None:
+                return
+            position = answer.position
+            if position.extent.last == position.end:
+                return
+
+    def whole(self, session: Session, identity: Identity) -> Answer | None:
+        """Return all entries of a place; None if it does not exist."""
         entries: list[Entry] = []
         found: list[int] = []
         sizes: list[int] = []
         position: Position | None = None
-        while True:
-            answer = self.read(session, {identity: position}, keyword=keyword).get(identity)
+        for answer in self.answers(session, identity):
             if answer is None:
                 return None
             if answer.is_from_start:
@@ -426,34 +424,84 @@ class PlaceReader:
             found += answer.numbers
             sizes += answer.sizes
             position = answer.position
-            if position.extent.last == position.end:
-                return Answer(position, True, entries, found, sizes)
+        return None if position is None else Answer(position, True, entries, found, sizes)
 
-    def searched(self, session: Session, identity: Identity, keyword: str) -> Ledger | None:
-        """Return the ledger of one keyword of a large place; None if the place must be read.
+    def searched(
+        self, session: Session, identity: Identity, keywords: Collection[str]
+    ) -> Searched | None:
+        """Search a large place for keywords; None if the place must be read.
 
-        The rows of a sealed place do not reveal their keywords, so all of them are decrypted. In a
-        plain place the index of topics finds the lines. Each is verified; that none is missing is
-        checked when all of the place is read.
+        Each line is verified; that none is missing is checked when all of the place is read.
         """
-        key, search = self.key(identity), KeywordSearch(keyword)
-        for found in session.rows(sql.READ_ROW, [key]):
-            row = PlaceRow(*found)
-            if row.size <= _LARGE:
-                return None
-            if self.store.is_sealed:
-                answer = self.whole(session, identity, keyword=keyword)
-                search.take(() if answer is None else answer.entries)
-                return search.ledger
-            sealer = self.check_row(row, identity)
-            rows = session.rows(sql.FIND_BY_TOPIC, [key, topic_of(keyword)])
-            if len(rows) > _MOST_LINES:
-                return None
-            bodies = [sealer.open(number, at, NO_TAG, line) for number, at, line in rows]
-            search.take(entries_of(bodies, [at for _, at, _ in rows]))
-            search.take([{"at": stamp_at(row.recorded_at)}])
-            return search.ledger
+        for columns in session.rows(sql.READ_ROW, [self.key(identity)]):
+            row = PlaceRow(*columns)
+            if row.size > _LARGE:
+                return self._searched(session, identity, row, keywords)
         return None
+
+    def _searched(
+        self, session: Session, identity: Identity, row: PlaceRow, keywords: Collection[str]
+    ) -> Searched | None:
+        sealer = self.check_row(row, identity)
+        topics = self._topics(session, row, sealer, keywords)
+        numbers = [] if topics is None else topics.lines(keywords)
+        if len(numbers) > _MOST_LINES:
+            return None
+        searches = KeywordSearches(keywords)
+        searches.take(self._lines(session, row.place, sealer, numbers))
+        start = position = None if topics is None else _position(topics.reach)
+        pairs: list[Pair] = []
+        for answer in self.answers(session, identity, start):
+            if answer is None or (answer.is_from_start and position is not None):
+                return None  # it was changed after the row was read
+            searches.take(answer.entries)
+            pairs += pairs_of(answer.entries, answer.numbers)
+            position = answer.position
+        searches.take([{"at": stamp_at(row.recorded_at)}])
+        assert position is not None  # noqa: S101 - there is an answer
+        found = Searched(searches.ledgers, position.extent)
+        if position.size - (0 if start is None else start.size) <= _LARGE:
+            return found
+        if topics is not None:
+            topics = self._topics(session, row, sealer)
+            pairs += () if topics is None else topics.pairs()
+        reach = Reach(position.extent, position.size, position.tag)
+        return found._replace(rows=rows_of(pairs, reach, is_sealed=self.store.is_sealed))
+
+    def _topics(
+        self,
+        session: Session,
+        row: PlaceRow,
+        sealer: Sealer,
+        keywords: Collection[str] | None = None,
+    ) -> Topics | None:
+        """Return the index of a place, or the rows for keywords; None if one is of another state."""
+        found = [
+            session.rows(sql.READ_INDEX, [row.place, kind])
+            for kind in kinds_of(keywords, is_sealed=self.store.is_sealed)
+        ]
+        with suppress(ValueError):
+            topics = Topics(sealer.open_index(stored[0][1]) if stored else None for stored in found)
+            extent = topics.reach.extent
+            if extent[:2] == row.extent[:2] and extent.last <= row.last:
+                return topics
+        return None
+
+    def _lines(
+        self, session: Session, key: bytes, sealer: Sealer, numbers: Sequence[int]
+    ) -> list[Entry]:
+        query, given = sql.among(sql.READ_SOME, numbers or [0])
+        rows = session.rows(query, [key, *given])
+        bodies = [
+            sealer.open(number, at, NO_TAG if before is None else sealer.tag(before), line)
+            for number, at, line, before in rows
+        ]
+        return entries_of(bodies, [at for _, at, _, _ in rows])
+
+
+def _position(reach: Reach) -> Position:
+    extent, size, tag = reach
+    return Position(extent, extent.last, tag, size, size)
 
 
 def subject_path(sealing: Sealing, name: str, entity: str | None) -> bytes:
@@ -465,25 +513,6 @@ def subject_path(sealing: Sealing, name: str, entity: str | None) -> bytes:
     levels = () if entity is None else levels_of(entity)
     steps = (levels[:count] for count in range(len(levels) + 1))
     return b"".join(sealing.key("subject", (name, *step))[:_STEP] for step in steps)
-
-
-def _about(keyword: str, bodies: Iterable[bytes], ats: Sequence[int]) -> list[Entry]:
-    """Return the entries of the lines that may be about a keyword, found by the bytes of its JSON.
-
-    A line with an escape that JSON never needs is parsed, too.
-    """
-    text = orjson.dumps(keyword)
-    found = [
-        (body, at)
-        for body, at in zip(bodies, ats, strict=True)
-        if text in body or (b"\\" in body and (b"\\u" in body or b"\\/" in body))
-    ]
-    entries = entries_of([body for body, _ in found], [at for _, at in found])
-    return [*entries, {"at": stamp_at(max(ats))}] if ats else entries
-
-
-NOWHERE = Extent(0, 0, 0)
-"""The extent of a place that was not read."""
 
 
 def _is_behind(rows: Sequence[Row], known: Mapping[bytes, Extent]) -> bool:
@@ -594,7 +623,7 @@ class View:
         Otherwise the next read queries the database whatever `max_staleness` is, because callers
         see their own saves. Saves are applied to the ledger at the next read.
         """
-        after, bodies = saved.position, [part.body for part in saved.parts]
+        after, bodies = saved.position, saved.parts
         with self.lock:
             before = self.position
             first = Extent(*after.extent[:2], after.extent.last - len(bodies))

@@ -18,7 +18,7 @@ from factmem.models.places import Identity, Place
 from factmem.models.recall_filter import RecallFilter, marks_of
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.conversations import name_of
-from factmem.providers._sql.places import FACT_BYTES, PlaceReader, topic_of, understood
+from factmem.providers._sql.places import FACT_BYTES, PlaceReader, understood
 from factmem.providers._sql.search_index import (
     FACTS,
     TURNS,
@@ -37,6 +37,7 @@ from factmem.providers._sql.search_index import (
 )
 from factmem.providers._sql.session import Row, Session
 from factmem.providers._sql.stored_places import StoredPlaces
+from factmem.providers._sql.topics import topic_of
 from factmem.providers.conversations import ChangedConversation
 from factmem.providers.results import (
     FoundItem,

@@ -38,10 +38,11 @@ from factmem.models.recall_filter import RecallFilter, marks_of
 from factmem.models.when import micros, moment
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.conversations import body_of
-from factmem.providers._sql.places import ODD_ENTRIES, PlaceReader, entries_of, stamp_at, topic_of
+from factmem.providers._sql.places import ODD_ENTRIES, PlaceReader, entries_of, stamp_at
 from factmem.providers._sql.sealing import NO_TAG, Sealer
 from factmem.providers._sql.session import Row, Session
 from factmem.providers._sql.stored_places import StoredPlaces
+from factmem.providers._sql.topics import topic_of
 from factmem.providers.conversations import Turn, turn_of
 from factmem.providers.results import SearchDocument, SearchQuestion
 
@@ -631,16 +632,12 @@ class SearchIndex:
             last = rows[-1][0]
         if plan.is_new:
             return _Saved(pieces, keywords, [], None)
-        items, ledgers = list[Row](), dict[str, Ledger]()
+        items = list[Row]()
         for part in parts_of([*map(topic_of, keywords)]):
             query, given = sql.among(_OF_TOPICS, part)
             items += session.rows(query, [state.search, *given])
-        for name in keywords:
-            ledger = reader.searched(session, plan.identity, name)
-            if ledger is None:
-                return _Saved(pieces, keywords, items, None)
-            ledgers[name] = ledger
-        return _Saved(pieces, keywords, items, ledgers)
+        searched = reader.searched(session, plan.identity, keywords)
+        return _Saved(pieces, keywords, items, None if searched is None else searched.ledgers)
 
     def _add_turns(self, plan: Plan, state: State, question: SearchQuestion) -> None:
         """Add new messages, those of some conversations at a time."""

@@ -71,8 +71,6 @@ class Line(NamedTuple):
     at: int
     mark: int
     stored: bytes
-    topics: Sequence[int] = ()
-    """The numbers of its keywords; none where the store is sealed."""
 
 
 class End(NamedTuple):
@@ -252,7 +250,7 @@ CREATE TABLE terms (
 """
 """The tables that are alike in both databases, in the types of SQLite: `INT` has 32 bits."""
 
-TABLES = ("stores", "places", "entries", "topics", "indexes", "erased", "learning")
+TABLES = ("stores", "places", "entries", "indexes", "erased", "learning")
 """The tables of the core."""
 
 FIND_STORE = """
@@ -292,11 +290,13 @@ READ_ROW = f"SELECT {COLUMNS} FROM factmem.places WHERE place = %s"  # noqa: S60
 
 LOCK = f"{READ_ROW} FOR UPDATE"
 
-FIND_BY_TOPIC = """
-SELECT e.number, e.at, e.line FROM factmem.topics t CROSS JOIN factmem.entries e
-WHERE t.place = %s AND t.topic = %s AND e.place = t.place AND e.number = t.number ORDER BY t.number
+READ_SOME = """
+SELECT number, at, line, (
+    SELECT line FROM factmem.entries b WHERE b.place = e.place AND b.number < e.number
+    ORDER BY b.number DESC LIMIT 1
+) FROM factmem.entries e WHERE place = %s AND number IN ({keys}) ORDER BY number
 """
-"""A cross join, because SQLite would otherwise read all lines of the place first."""
+"""Lines of a place, each with the one before it."""
 
 SET_EDITED = """
 UPDATE factmem.places SET snapshot = snapshot + 1, bytes = %s WHERE place = %s
@@ -385,11 +385,7 @@ DELETE_EMPTY = "DELETE FROM factmem.places WHERE last = 0 AND place IN ({keys})"
 
 DELETE_LINES = "DELETE FROM factmem.entries WHERE place = %s AND number IN ({keys})"
 
-DELETE_TOPICS = "DELETE FROM factmem.topics WHERE place = %s AND number IN ({keys})"
-
 DELETE_ALL_LINES = "DELETE FROM factmem.entries WHERE place = %s"
-
-DELETE_ALL_TOPICS = "DELETE FROM factmem.topics WHERE place = %s"
 
 DELETE_INDEX = "DELETE FROM factmem.indexes WHERE place = %s"
 

@@ -14,6 +14,7 @@ import os
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial, wraps
@@ -50,6 +51,7 @@ from factmem.providers._sql.places import (
     PlaceReader,
     Position,
     Saved,
+    Searched,
     View,
     Views,
     conversations,
@@ -317,11 +319,32 @@ class StoredPlaces:
             if keyword is not None and not (view.is_warm or view.was_searched):
                 view.was_searched = True
                 found = self.read_store(
-                    lambda session, reader: reader.searched(session, identity, keyword), None
+                    lambda session, reader: reader.searched(session, identity, [keyword]), None
                 )
                 if found is not None:
-                    return present(found, self.now(found))
+                    self._write_topics(identity, found)
+                    ledger = found.ledgers[keyword]
+                    return present(ledger, self.now(ledger))
             return self.present_view(self.view(identity), present)
+
+    def _write_topics(self, identity: Identity, found: Searched) -> None:
+        """Store an index, unless the place was edited meanwhile; without one the next reader tries."""
+
+        def write(session: Session, _: int) -> None:
+            if (reader := self.reading(session)) is None:
+                return
+            key, store = reader.key(identity), reader.store.number
+            with session.transaction():
+                row = PlaceRewriter(reader, self.opening).lock(session, key)
+                if row is not None and row.extent[:2] == found.extent[:2]:
+                    sealer = reader.sealer(key, row.data_key)
+                    for kind, index in found.rows:
+                        sealed = sealer.seal_index(index)
+                        session.rows(sql.WRITE_INDEX, [key, kind, store, sealed])
+
+        if found.rows:
+            with suppress(FactmemError):  # such as a store that this user only reads
+                self.write_soon(write)
 
     def present_view(self, view: View, present: Present[R]) -> R:
         with view.lock:

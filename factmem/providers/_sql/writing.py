@@ -23,20 +23,11 @@ from typing import NamedTuple
 
 from factmem.errors import FactmemError
 from factmem.ledger._removal import compacted
-from factmem.ledger.entries import Edit, Entry, encoded_entry, keywords_of
+from factmem.ledger.entries import Edit, Entry, encoded_entry
 from factmem.models.places import Identity
 from factmem.models.when import StoreClock, before, micros
 from factmem.providers._sql import session as sql
-from factmem.providers._sql.places import (
-    Answer,
-    Edited,
-    Part,
-    PlaceReader,
-    Position,
-    Saved,
-    parts_of,
-    topic_of,
-)
+from factmem.providers._sql.places import Answer, Edited, PlaceReader, Position, Saved, parts_of
 from factmem.providers._sql.sealing import (
     NO_TAG,
     Counters,
@@ -110,7 +101,7 @@ class Save(NamedTuple):
     """A save that waits for its commit."""
 
     identity: Identity
-    parts: tuple[Part, ...]
+    parts: tuple[bytes, ...]
     since: Moment | None = None
     """If the place was erased after this moment, the save is refused."""
 
@@ -149,7 +140,7 @@ class Batch:
         self.identities: dict[bytes, Identity] = {}
         self.times: list[int] = []
         """The time of each part of an only place, if the entries have times of their own."""
-        by_key: dict[bytes, list[Part]] = {}
+        by_key: dict[bytes, list[bytes]] = {}
         for index, (identity, parts, _) in enumerate(saves):
             key = reader.key(identity)
             by_key.setdefault(key, []).extend(parts)
@@ -157,7 +148,7 @@ class Batch:
             if times:
                 self.times += [times[index]] * len(parts)
         self.parts = {key: by_key[key] for key in sorted(by_key)}
-        self.sizes = {key: sum([len(each.body) for each in by_key[key]]) for key in self.parts}
+        self.sizes = {key: sum(map(len, by_key[key])) for key in self.parts}
         self._reader = reader
 
     def heads(self, *, is_empty: bool = False) -> list[Head]:
@@ -185,9 +176,9 @@ class PlaceWriter:
     def append(self, session: Session, batch: Batch, mark: int) -> dict[Identity, Saved]:
         if not self._is_sealed and session.appends_at_once:
             lines = [
-                Line(key, index, batch.now, mark, body, list(map(topic_of, keywords)))
+                Line(key, index, batch.now, mark, body)
                 for key, parts in batch.parts.items()
-                for index, (body, keywords) in enumerate(parts)
+                for index, body in enumerate(parts)
             ]
             rows = session.append_plain(self._store, batch.heads(), lines, mark, batch.now)
             return {batch.identities[row[0]]: _saved(row, batch) for row in rows}
@@ -246,13 +237,11 @@ class PlaceWriter:
             before = tag = NO_TAG if old is None else old[: len(NO_TAG)]
             if old is not None or first > 1:
                 self._check_end(row, batch, sealer)
-            for number, (body, keywords) in enumerate(parts, first):
+            for number, body in enumerate(parts, first):
                 when = batch.times[number - first] if batch.times else at
                 stored = sealer.seal(number, when, tag, body)
                 tag = sealer.tag(stored)
-                # Rows of sealed places do not say which of them are about one concept.
-                topics = () if self._is_sealed else [topic_of(each) for each in keywords]
-                lines.append(Line(key, number, when, mark, stored, topics))
+                lines.append(Line(key, number, when, mark, stored))
             counters = row.counters
             tail = sealer.tail(counters, tag)
             if tail is not None:
@@ -430,7 +419,6 @@ class PlaceRewriter(PlaceWriter):
     def erase_row(self, session: Session, key: bytes) -> None:
         self._drop_derived(session, key, None)
         session.rows(sql.DELETE_ALL_LINES, [key])
-        session.rows(sql.DELETE_ALL_TOPICS, [key])
         session.rows(sql.DELETE_INDEX, [key])
         session.rows(sql.DELETE_QUEUED, [key])
         session.rows(sql.DELETE_PLACE, [key])
@@ -465,8 +453,7 @@ class PlaceRewriter(PlaceWriter):
                 size += len(body)
                 stored = sealer.seal(number, at, tag, body)
                 tag = sealer.tag(stored)
-                topics = () if self._is_sealed else [topic_of(each) for each in keywords_of(entry)]
-                lines.append(Line(key, number, at, marks.get(number, NO_MARK), stored, topics))
+                lines.append(Line(key, number, at, marks.get(number, NO_MARK), stored))
         counters = locked.counters._replace(snapshot=locked.snapshot + 1, size=size)
         extent, end = Extent._make(counters[:3]), End(key, counters, sealer.tail(counters, tag))
         if new_key is not None:
@@ -478,9 +465,8 @@ class PlaceRewriter(PlaceWriter):
     def _delete_lines(self, session: Session, key: bytes, numbers: Collection[int]) -> None:
         given = iter(numbers)
         while some := list(islice(given, _MOST_DELETED)):
-            for query in (sql.DELETE_LINES, sql.DELETE_TOPICS):
-                deletion, found = sql.among(query, some)
-                session.rows(deletion, [key, *found])
+            deletion, found = sql.among(sql.DELETE_LINES, some)
+            session.rows(deletion, [key, *found])
 
 
 _logger = getLogger(__name__)

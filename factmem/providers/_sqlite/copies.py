@@ -119,7 +119,7 @@ def _finish(folder: Path, erasures: int = 0, erased: Sequence[Row] = ()) -> int:
             db.execute("BEGIN")
             db.executemany("INSERT OR REPLACE INTO erased VALUES (?, ?, ?, ?)", erased)
             ((count,),) = db.execute(f"SELECT count(DISTINCT owner) {_ERASED} AND {_OWNED}")
-            for table in ("entries", "topics", "indexes", "learning", "places"):
+            for table in ("entries", "indexes", "learning", "places"):
                 db.execute(f"DELETE FROM {table} WHERE place IN (SELECT place {_ERASED})")  # noqa: S608
             db.execute("UPDATE stores SET remains = 0, erasures = max(erasures, ?)", [erasures])
             db.execute("COMMIT")

@@ -44,8 +44,6 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 _INSERT = "INSERT INTO entries (place, number, at, line) VALUES (?, ?, ?, ?)"
 
-_INSERT_TOPIC = "INSERT INTO topics (place, topic, number) VALUES (?, ?, ?)"
-
 _SET_END = """
 UPDATE places SET
     last = ?, bytes = ?, recorded_at = ?, tail = ?,
@@ -162,10 +160,7 @@ class SqliteSession(Session):
 
     def insert(self, store: int, lines: Sequence[Line], ends: Sequence[End]) -> None:
         many = self.connection.executemany
-        many(_INSERT, [(place, number, at, line) for place, number, at, _, line, _ in lines])
-        topics = [(each.place, topic, each.number) for each in lines for topic in each.topics]
-        if topics:
-            many(_INSERT_TOPIC, topics)
+        many(_INSERT, [(place, number, at, line) for place, number, at, _, line in lines])
         many(_SET_END, [(*each[2:5], *end, place) for place, each, *end in ends])
 
     def check_rows(self) -> None:
@@ -248,12 +243,6 @@ CREATE TABLE entries (
     at INTEGER NOT NULL,
     line BLOB NOT NULL,
     PRIMARY KEY (place, number)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE topics (
-    place BLOB NOT NULL,
-    topic INTEGER NOT NULL,
-    number INTEGER NOT NULL,
-    PRIMARY KEY (place, topic, number)
 ) STRICT, WITHOUT ROWID;
 {DEFINITIONS.strip()}
 CREATE INDEX learning_by_due ON learning (due) WHERE due IS NOT NULL;

@@ -243,7 +243,7 @@ CREATE TABLE entries (
     at INTEGER NOT NULL,
     line BLOB NOT NULL,
     PRIMARY KEY (place, number)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 {DEFINITIONS.strip()}
 CREATE INDEX learning_by_due ON learning (due) WHERE due IS NOT NULL;
 CREATE VIEW statements AS
@@ -263,6 +263,8 @@ WHERE s.mode = 'plain' AND p.store = s.store AND e.place = p.place
       AND json_extract(CAST(p.names AS TEXT), '$[0]') <> 'concepts'
 ORDER BY e.at;
 """  # noqa: S608
+"""`entries` has row ids, so that saves of many places share pages: ordered by place, each line would
+change a page of its own, and the pages above it would hold lines, too."""
 
 _OBJECTS = """
 SELECT type, CAST(name AS BLOB), CAST(tbl_name AS BLOB), CAST(sql AS BLOB) FROM main.sqlite_master

@@ -660,15 +660,16 @@ class KeywordSearches:
 
     def __init__(self, keywords: Iterable[str]) -> None:
         self.ledgers: dict[str, Ledger] = {keyword: Ledger() for keyword in keywords}
+        self._recorded_at = ""
 
     def take(self, entries: Iterable[Entry]) -> None:
-        """Apply the next entries, in order; parts about other keywords are ignored."""
-        at = ""
+        """Apply the next entries, in order; of other keywords only their time counts."""
         for entry in entries:
-            at = max(at, entry["at"])
             for keyword in keywords_of(entry):
                 ledger = self.ledgers.get(keyword)
                 if ledger is not None and (part := part_about(entry, (keyword,))):
+                    ledger.recorded_at = self._recorded_at
                     ledger.apply(part)
+            self._recorded_at = max(self._recorded_at, entry["at"])
         for ledger in self.ledgers.values():
-            ledger.recorded_at = max(ledger.recorded_at, at)
+            ledger.recorded_at = self._recorded_at

@@ -11,6 +11,7 @@ from factmem.ledger.ledger import Ledger
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.providers._sql.sealed import _SealedLines
 from factmem.providers._sql.sealing import _CheckedLines
+from factmem.providers._sql.topics import Topics, stored_topics
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import SimpleStorage, Storage
 from factmem.testing._facts import AGENT
@@ -250,6 +251,27 @@ async def test_an_index_that_is_far_behind_is_extended(
 
         assert fact.value.startswith("third 7")
         assert len(opened) <= count
+
+
+async def test_an_index_that_another_process_extends_meanwhile(
+    full: Path, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of two states are not mixed: lines of one would be missing."""
+    writer = LocalFileMemoryProvider(full, storage=storage)
+    await writer.save_many([point(each, "third") for each in range(2000)], ALICE, AGENT)
+    before = run(full, "SELECT bytes FROM indexes")
+
+    def raced(*given: Any, is_sealed: bool) -> Topics | None:
+        topics = stored_topics(*given, is_sealed=is_sealed)
+        if topics is not None and len(given) == 3:
+            topics.reach = topics.reach._replace(size=topics.reach.size + 1)
+        return topics
+
+    monkeypatch.setattr("factmem.providers._sql.places.stored_topics", raced)
+    (fact,) = await LocalFileMemoryProvider(full, storage=storage).load(concept(7), ALICE, AGENT)
+
+    assert fact.value.startswith("third 7")
+    assert run(full, "SELECT bytes FROM indexes") == before
 
 
 async def test_an_index_needs_no_right_to_write(full: Path, storage: Storage) -> None:

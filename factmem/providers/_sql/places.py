@@ -34,7 +34,7 @@ from factmem.providers._sql import session as sql
 from factmem.providers._sql.sealing import NO_TAG, Extent, Sealer, Sealing
 from factmem.providers._sql.session import PlaceRow, Row, Session
 from factmem.providers._sql.stores import OpenStore
-from factmem.providers._sql.topics import Pair, Reach, Topics, kinds_of, pairs_of, rows_of
+from factmem.providers._sql.topics import Pair, Reach, pairs_of, rows_of, stored_topics
 from factmem.providers.conversations import owner_of
 
 _MOST_FACTS = 128
@@ -179,6 +179,11 @@ class Position(NamedTuple):
     """The bytes of all its lines."""
     read: int
     """The bytes of the lines up to here; `UNKNOWN` if they were not counted."""
+
+    @classmethod
+    def at(cls, extent: Extent, size: int, tag: bytes = NO_TAG) -> "Position":
+        """Return the position of a place that was read to its end."""
+        return cls(extent, extent.last, tag, size, size)
 
 
 class Answer(NamedTuple):
@@ -331,7 +336,7 @@ class PlaceReader:
         if known is not None and not is_from_start:
             last, tag, read = known.extent.last, known.tag, known.read
         if end == 0 and head.tail is None and not numbers:  # a row that was created as a lock
-            return Answer(Position(Extent(made, snapshot, 0), 0, NO_TAG, 0, 0), True, [], [], [])
+            return Answer(Position.at(Extent(made, snapshot, 0), 0), True, [], [], [])
         sealer = self.sealer(key, head.data_key)
         if is_from_start:
             self._check_names(head, sealer, identity)
@@ -443,13 +448,14 @@ class PlaceReader:
         self, session: Session, identity: Identity, row: PlaceRow, keywords: Collection[str]
     ) -> Searched | None:
         sealer = self.check_row(row, identity)
-        topics = self._topics(session, row, sealer, keywords)
+        index = partial(stored_topics, session, row, sealer, is_sealed=self.store.is_sealed)
+        topics = index(keywords)
         numbers = [] if topics is None else topics.lines(keywords)
         if len(numbers) > _MOST_LINES:
             return None
         searches = KeywordSearches(keywords)
         searches.take(self._lines(session, row.place, sealer, numbers))
-        start = position = None if topics is None else _position(topics.reach)
+        start = position = None if topics is None else Position.at(*topics.reach)
         pairs: list[Pair] = []
         for answer in self.answers(session, identity, start):
             if answer is None or (answer.is_from_start and position is not None):
@@ -463,29 +469,11 @@ class PlaceReader:
         if position.size - (0 if start is None else start.size) <= _LARGE:
             return found
         if topics is not None:
-            topics = self._topics(session, row, sealer)
-            pairs += () if topics is None else topics.pairs()
+            if (rest := index()) is None or rest.reach != topics.reach:
+                return found  # another process has extended it meanwhile
+            pairs += rest.pairs()
         reach = Reach(position.extent, position.size, position.tag)
         return found._replace(rows=rows_of(pairs, reach, is_sealed=self.store.is_sealed))
-
-    def _topics(
-        self,
-        session: Session,
-        row: PlaceRow,
-        sealer: Sealer,
-        keywords: Collection[str] | None = None,
-    ) -> Topics | None:
-        """Return the index of a place, or the rows for keywords; None if one is of another state."""
-        found = [
-            session.rows(sql.READ_INDEX, [row.place, kind])
-            for kind in kinds_of(keywords, is_sealed=self.store.is_sealed)
-        ]
-        with suppress(ValueError):
-            topics = Topics(sealer.open_index(stored[0][1]) if stored else None for stored in found)
-            extent = topics.reach.extent
-            if extent[:2] == row.extent[:2] and extent.last <= row.last:
-                return topics
-        return None
 
     def _lines(
         self, session: Session, key: bytes, sealer: Sealer, numbers: Sequence[int]
@@ -497,11 +485,6 @@ class PlaceReader:
             for number, at, line, before in rows
         ]
         return entries_of(bodies, [at for _, at, _, _ in rows])
-
-
-def _position(reach: Reach) -> Position:
-    extent, size, tag = reach
-    return Position(extent, extent.last, tag, size, size)
 
 
 def subject_path(sealing: Sealing, name: str, entity: str | None) -> bytes:

@@ -13,12 +13,15 @@ import struct
 import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
 from factmem.ledger.entries import Entry, keywords_of
-from factmem.providers._sql.sealing import Extent
+from factmem.providers._sql import session as sql
+from factmem.providers._sql.sealing import Extent, Sealer
+from factmem.providers._sql.session import PlaceRow, Session
 
 _HEAD = struct.Struct("=8sqqqq16s")
 _FORM = b"topics1" + sys.byteorder[:1].encode()
@@ -91,6 +94,25 @@ def _columns(stored: bytes | None) -> "tuple[Reach, memoryview[int], memoryview[
         raise ValueError
     half = len(columns) // 2
     return Reach(Extent(made, snapshot, last), size, tag), columns[:half], columns[half:]
+
+
+def stored_topics(
+    session: Session,
+    row: PlaceRow,
+    sealer: Sealer,
+    keywords: Collection[str] | None = None,
+    *,
+    is_sealed: bool,
+) -> Topics | None:
+    """Return the index of a place, or its rows for keywords; None without one of this state."""
+    kinds = kinds_of(keywords, is_sealed=is_sealed)
+    found = [session.rows(sql.READ_INDEX, [row.place, kind]) for kind in kinds]
+    with suppress(ValueError):
+        topics = Topics(sealer.open_index(stored[0][1]) if stored else None for stored in found)
+        extent = topics.reach.extent
+        if extent[:2] == row.extent[:2] and extent.last <= row.last:
+            return topics
+    return None
 
 
 def pairs_of(entries: Sequence[Entry], numbers: Sequence[int]) -> Iterator[Pair]:

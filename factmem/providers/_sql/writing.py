@@ -247,7 +247,7 @@ class PlaceWriter:
             if tail is not None:
                 new = (sealer.seal_names(identity), data_key) if is_new else (None, None)
                 ends.append(End(key, counters, tail, *new))
-            position = Position(row.extent, row.last, tag, row.size, row.size)
+            position = Position.at(row.extent, row.size, tag)
             saved[identity] = Saved(position, before, at, parts)
         if any(end.data_key for end in ends):
             self.check_ring(session, makes_place=True)
@@ -312,7 +312,7 @@ class PlaceWriter:
 
 def _saved(row: Row, batch: Batch) -> Saved:
     head = PlaceRow(*row)
-    position = Position(head.extent, head.last, NO_TAG, head.size, head.size)
+    position = Position.at(head.extent, head.size)
     return Saved(position, NO_TAG, head.recorded_at, batch.parts[head.place])
 
 
@@ -460,7 +460,7 @@ class PlaceRewriter(PlaceWriter):
             end = end._replace(names=sealer.seal_names(identity), data_key=new_key)
         session.rows(sql.SET_EDITED, [size, key])
         session.insert(self._store, lines, [end])
-        return Position(extent, extent.last, tag, size, size)
+        return Position.at(extent, size, tag)
 
     def _delete_lines(self, session: Session, key: bytes, numbers: Collection[int]) -> None:
         given = iter(numbers)

@@ -33,6 +33,7 @@ __all__ = [
     "waits",
 ]
 
+PATHS = {"/v1/chat/completions", "/v1/embeddings", "/v1/messages"}
 PATIENCE = 60.0
 """Seconds after which a condition that a test waits for fails."""
 
@@ -58,7 +59,7 @@ class Request:
 
 
 class ChatServer:
-    """Serves `POST /v1/chat/completions` on a free port of this machine."""
+    """Serves `POST /v1/chat/completions` and other calls of models on a free port of this machine."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
@@ -163,7 +164,7 @@ class _Handler(BaseHTTPRequestHandler):
         if len(body) < size:  # the client closed the connection between headers and body
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
-        if self.path != "/v1/chat/completions":
+        if self.path.partition("?")[0] not in PATHS:
             self.server.chat.troubles.append(f"request for {self.path}")
         self.server.chat._reply_to(Request(self.path, headers, json.loads(body)))(self)
 

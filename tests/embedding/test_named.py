@@ -1,9 +1,6 @@
 """Embedders and chat models by name: the name chooses the endpoint, and opens nothing."""
 
 import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -13,57 +10,27 @@ from factmem.embedding.openai import OpenAIEmbedder
 from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
 from factmem.llm.openai import named_chat_model, ollama_url
 from factmem.models.places import MemoryScope, MemoryScopesProfile, MemorySubject
+from tests.chat_server import ChatServer, sends
 from tests.tables import table
 
 
-class _Ollama(BaseHTTPRequestHandler):
-    """Answers each string with its length."""
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        texts = body["input"]
-        data = [
-            {"object": "embedding", "index": n, "embedding": [1.0, len(text)]}
-            for n, text in enumerate(texts)
-        ]
-        usage = {"prompt_tokens": 1, "total_tokens": 1}
-        answer = json.dumps(
-            {"object": "list", "model": body["model"], "data": data, "usage": usage}
-        )
-        is_right = (self.path, body["model"]) == ("/v1/embeddings", "nomic-embed-text")
-        self.send_response(200 if is_right else 404)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer.encode())
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        pass
-
-
-@pytest.fixture
-def ollama(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Run an endpoint like Ollama's, and name it in OLLAMA_HOST."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Ollama) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        monkeypatch.setenv("OLLAMA_HOST", f"127.0.0.1:{server.server_port}")
-        yield
-        server.shutdown()
-        thread.join()
-
-
-@pytest.mark.usefixtures("ollama")
-async def test_a_memory_compares_meanings_by_a_name() -> None:
-    """Without a line of code for the embedder."""
+async def test_a_memory_compares_meanings_by_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a line of code for the embedder, here at an endpoint like Ollama's."""
     store = InMemoryProvider()
     user, scope = MemorySubject("user", "The user", 1), MemoryScope.Agent("desk")
     await store.save(SingleFact(Concept("home", "Who lives with her"), "a cat"), user, scope)
     profile = MemoryScopesProfile(agent="desk")
-    memory = AgentMemory(store, embedder="ollama:nomic-embed-text", scopes=profile, subjects=[user])
+    with ChatServer() as server:
+        monkeypatch.setenv("OLLAMA_HOST", server.url.removesuffix("/v1"))
+        memory = AgentMemory(
+            store, embedder="ollama:nomic-embed-text", scopes=profile, subjects=[user]
+        )
+        vector = {"object": "embedding", "index": 0, "embedding": [1.0, 2.0]}
+        server.answer(*[sends(json.dumps({"data": [vector]}).encode())] * 2)
+        found = await memory.recall("Any pet?")
 
-    found = await memory.recall("Any pet?")
-
+    asked = [(request.path, request.body["model"]) for request in server.requests]
+    assert asked == [("/v1/embeddings", "nomic-embed-text")] * 2
     assert found.is_semantic, found.failures
     assert [match.fact.values for match in found] == [("a cat",)]
 

@@ -2,10 +2,8 @@
 
 import json
 import random
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from anthropic.lib.tools import _beta_builtin_memory_tool as sdk
 from factmem.errors import MemoryAccessError, UnboundSubjectError
 from factmem.integrations.anthropic import MEMORIES, MemoryTool, MemoryToolSync
 from factmem.memory.runs import UNREACHABLE
+from tests.chat_server import ChatServer, sends
 from tests.doubles import BreakableProvider
 from tests.world import DESK, vim_memory
 
@@ -133,16 +132,10 @@ SCRIPT: list[dict[str, Any] | None] = [
 
 
 @contextmanager
-def claude(requests: list[dict[str, Any]]) -> Iterator[str]:
+def claude() -> Iterator[ChatServer]:
     """Serve the Messages API: the commands of SCRIPT, then an answer."""
-
-    class Messages(BaseHTTPRequestHandler):
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            pass
-
-        def do_POST(self) -> None:
-            requests.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-            command = SCRIPT[(len(requests) - 1) % len(SCRIPT)]
+    with ChatServer() as server:
+        for command in SCRIPT:
             block: dict[str, Any] = {"type": "text", "text": "Noted."}
             if command is not None:
                 block = {"type": "tool_use", "id": "t", "name": "memory", "input": command}
@@ -156,25 +149,13 @@ def claude(requests: list[dict[str, Any]]) -> Iterator[str]:
                 "stop_sequence": None,
                 "usage": {"input_tokens": 1, "output_tokens": 1},
             }
-            body = json.dumps(reply).encode()
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-    server = HTTPServer(("127.0.0.1", 0), Messages)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+            server.answer(sends(json.dumps(reply).encode()))
+        yield server
+        assert server.troubles == []
 
 
-async def run(url: str, tool: MemoryTool) -> str:
+async def run(server: ChatServer, tool: MemoryTool) -> str:
+    url = server.url.removesuffix("/v1")
     async with AsyncAnthropic(base_url=url, api_key="x", max_retries=0) as client:
         runner = client.beta.messages.tool_runner(
             model="claude-test",
@@ -187,35 +168,33 @@ async def run(url: str, tool: MemoryTool) -> str:
     return text
 
 
-def results(requests: list[dict[str, Any]]) -> list[tuple[bool, str]]:
-    blocks = [request["messages"][-1]["content"][0] for request in requests[1:]]
+def results(server: ChatServer) -> list[tuple[bool, str]]:
+    blocks = [request.messages[-1]["content"][0] for request in server.requests[1:]]
     return [(bool(block.get("is_error")), str(block["content"])) for block in blocks]
 
 
 async def test_a_saved_document_is_in_the_second_turn_of_its_user_only() -> None:
-    requests: list[dict[str, Any]] = []
     memory = await vim_memory()
-    with claude(requests) as url:
-        assert await run(url, MemoryTool(memory.of("alice"))) == "Noted."
+    with claude() as server:
+        assert await run(server, MemoryTool(memory.of("alice"))) == "Noted."
 
-    assert [error for error, _ in results(requests)] == [False, False, False, True]
-    assert "Likes tea." in results(requests)[2][1]
+    assert [error for error, _ in results(server)] == [False, False, False, True]
+    assert "Likes tea." in results(server)[2][1]
     assert await memory.of("alice").documents(MEMORIES).texts() == {"/alice.md": "Likes tea.\n"}
     assert await memory.of("bob").documents(MEMORIES).texts() == {}
     assert "tea" not in await memory.of("alice").text()
 
 
 async def test_a_failing_store_does_not_stop_a_run() -> None:
-    requests: list[dict[str, Any]] = []
     failures: list[Exception] = []
     provider = BreakableProvider()
     memory = await vim_memory(provider=provider)
     tool = MemoryTool(memory.of("alice"), on_failure=failures.append)
     provider.is_broken = True
-    with claude(requests) as url:
-        assert await run(url, tool) == "Noted."
+    with claude() as server:
+        assert await run(server, tool) == "Noted."
 
-    told = results(requests)
+    told = results(server)
     assert told[2][0]
     assert UNREACHABLE in told[2][1]
     assert failures

@@ -14,6 +14,7 @@ from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.provider import AgentMemoryProvider
+from factmem.testing.chat import ScriptedChatModel
 
 T = TypeVar("T")
 L = TypeVar("L", bound="AnyFact")
@@ -41,6 +42,18 @@ class FunctionModel:
 
     async def extract(self, messages: Sequence[Message], output_type: TypeForm[T]) -> Extraction[T]:
         return await extract_by_asking(self.respond, messages, output_type)
+
+
+class MeanwhileModel(ScriptedChatModel):
+    """A model during whose request for values something else happens."""
+
+    def __init__(self, meanwhile: Callable[[], Awaitable[object]], *answers: object) -> None:
+        super().__init__(*answers)
+        self._meanwhile = meanwhile
+
+    async def extract(self, messages: Sequence[Message], output_type: TypeForm[T]) -> Extraction[T]:
+        await self._meanwhile()
+        return await super().extract(messages, output_type)
 
 
 class TopicEmbedder:

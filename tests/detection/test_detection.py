@@ -24,7 +24,7 @@ from factmem.providers.results import Learned
 from factmem.testing._facts import SAID
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import START, SettableClock
-from tests.doubles import BareProvider
+from tests.doubles import BareProvider, MeanwhileModel
 from tests.world import (
     AGE,
     AGENT,
@@ -492,15 +492,11 @@ async def test_wrong_arguments_raise_before_any_call() -> None:
 
 
 async def test_a_cancelled_run_saves_nothing() -> None:
-    class Hanging(ScriptedChatModel):
-        async def extract(self, messages: Any, output_type: Any) -> Any:
-            await anyio.sleep_forever()
-
     store = InMemoryProvider()
     messages = copy.deepcopy(CHAT)
 
     with anyio.move_on_after(0.01) as scope:
-        await memory_of(store, Hanging()).auto_detect_facts(messages)
+        await memory_of(store, MeanwhileModel(anyio.sleep_forever)).auto_detect_facts(messages)
 
     assert scope.cancelled_caught
     assert messages == CHAT

@@ -1,6 +1,5 @@
 """Conversations of a memory, and learning from them."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 from unittest.mock import AsyncMock
@@ -17,6 +16,7 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.store import FactStore
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import SettableClock
+from tests.doubles import MeanwhileModel
 from tests.world import AGENT, ALICE, BOB, COMPANY, PROFILE, THEME, USER, item, theme
 
 DARK = {"facts": [item()]}
@@ -131,25 +131,12 @@ async def test_each_user_learns_their_own(store: FactStore, clock: SettableClock
     assert await themes(store) == ["dark"]
 
 
-class _Meanwhile:
-    """A model that runs something before it answers."""
-
-    def __init__(self, before: Callable[[], Any], *answers: object) -> None:
-        self._before = before
-        self._inner = ScriptedChatModel(*answers)
-        self.respond = self._inner.respond
-
-    async def extract(self, messages: Any, output_type: Any) -> Any:
-        await self._before()
-        return await self._inner.extract(messages, output_type)
-
-
 async def test_an_erased_user_stays_erased(store: FactStore, clock: SettableClock) -> None:
     """Also if the worker had read the chat before; and nothing of the queue is left."""
     memory = memory_on(store, clock)
     await memory.of("alice").conversation("chat").append(SAID)
     clock.advance(REST)
-    model = _Meanwhile(lambda: store.erase(ALICE, AGENT), DARK)
+    model = MeanwhileModel(lambda: store.erase(ALICE, AGENT), DARK)
     worker = memory_on(store, clock, chat_model=model)
 
     run = await worker.conversations.learn()
@@ -169,7 +156,7 @@ async def test_a_message_that_comes_meanwhile_is_learnt_next(
     await chat.append(SAID)
     clock.advance(REST)
     late = {"role": "user", "content": "No, the light one"}
-    model = _Meanwhile(lambda: chat.append(late), DARK)
+    model = MeanwhileModel(lambda: chat.append(late), DARK)
     worker = memory_on(store, clock, chat_model=model)
 
     assert (await worker.conversations.learn()).learnt == 1
@@ -191,7 +178,7 @@ async def test_a_cancelled_worker_loses_nothing(store: FactStore, clock: Settabl
             scope.cancel()
             await anyio.lowlevel.checkpoint()
 
-        worker = memory_on(store, clock, chat_model=_Meanwhile(cancel, DARK))
+        worker = memory_on(store, clock, chat_model=MeanwhileModel(cancel, DARK))
         await worker.conversations.learn()
 
     memory = memory_on(store, clock, DARK)

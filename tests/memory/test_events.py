@@ -19,7 +19,7 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.store import FactStore
 from factmem.testing.chat import ScriptedChatModel
 from tests.contracts.stores import FactStoreContract
-from tests.doubles import BareProvider, FailingProvider, TopicEmbedder
+from tests.doubles import BareProvider, FailingProvider, MeanwhileModel, TopicEmbedder
 from tests.world import AGENT, ALICE, PRODUCT, THEME, USER, item, languages, memory_of, theme
 from tests.world import user as said
 
@@ -259,12 +259,11 @@ async def test_a_cancelled_operation_is_reported(events: list[MemoryEvent]) -> N
         await anyio.lowlevel.checkpoint()
         events.append(event)
 
-    class Waiting(ScriptedChatModel):
-        async def extract(self, messages: Any, output_type: Any) -> Any:
-            scope.cancel()
-            await anyio.sleep_forever()
+    async def cancel() -> None:
+        scope.cancel()
+        await anyio.sleep_forever()
 
-    memory = memory_of(model=Waiting(), listeners=[listen])
+    memory = memory_of(model=MeanwhileModel(cancel), listeners=[listen])
     with anyio.CancelScope() as scope:
         await memory.auto_detect_facts([said(TEXT)])
 

@@ -1,65 +1,26 @@
 """Facts from free text."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-import anyio
-from typing_extensions import TypeForm, TypeVar
-
 from factmem.detection.report import DetectionReport
-from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition
 from factmem.models.facts import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
+from tests.doubles import MeanwhileModel
 from tests.world import AGENT, ALICE, PRODUCT, THEME, USER, item, memory_of
-
-T = TypeVar("T")
 
 BOB = USER.of("bob")
 TEXT = "I prefer the dark theme."
 DARK = {"facts": [item()]}
 
 
-class SlowModel:
-    """Answers when it is released; `asked` is set by the first call."""
-
-    def __init__(self, *answers: Any) -> None:
-        self._inner = ScriptedChatModel(*answers)
-        self.asked = anyio.Event()
-        self.go = anyio.Event()
-
-    @property
-    def calls(self) -> int:
-        return len(self._inner.calls)
-
-    async def respond(
-        self, messages: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
-    ) -> ChatResponse:
-        raise NotImplementedError
-
-    async def extract(self, messages: Sequence[Message], output_type: TypeForm[T]) -> Extraction[T]:
-        self.asked.set()
-        await self.go.wait()
-        return await self._inner.extract(messages, output_type)
-
-
 async def remembered_while(
     provider: Any, meanwhile: Callable[[], Awaitable[object]], **options: Any
 ) -> DetectionReport:
     """Remember a text, and do something before the model answers."""
-    model, reports = SlowModel(DARK), list[DetectionReport]()
-    memory = memory_of(provider, model, concepts=[THEME], **options)  # type: ignore[arg-type]
-
-    async def remember() -> None:
-        reports.append(await memory.remember(TEXT))
-
-    with anyio.fail_after(60):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(remember)
-            await model.asked.wait()
-            await meanwhile()
-            model.go.set()
-    return reports[0]
+    model = MeanwhileModel(meanwhile, DARK)
+    return await memory_of(provider, model, concepts=[THEME], **options).remember(TEXT)
 
 
 async def test_a_text_becomes_facts_with_one_call() -> None:

@@ -1,11 +1,11 @@
 """Subjects with several levels: tenants and their users."""
 
-from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.places import UNBOUNDED, Boundary, MemoryScope, MemorySubject, Place
+from factmem.models.places import Place
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.results import PlaceInfo
 from factmem.providers.store import FactStore
@@ -79,14 +79,8 @@ class Reads(InMemoryProvider):
         super().__init__()
         self.read: list[Place] = []
 
-    async def places(
-        self,
-        *,
-        subjects: Iterable[MemorySubject] | None = None,
-        scopes: Iterable[MemoryScope] | None = None,
-        within: Boundary = UNBOUNDED,
-    ) -> list[PlaceInfo]:
-        found = await super().places(subjects=subjects, scopes=scopes, within=within)
+    async def places(self, **options: Any) -> list[PlaceInfo]:
+        found = await super().places(**options)
         self.read += [info.place for info in found]
         return found
 

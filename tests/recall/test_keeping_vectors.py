@@ -25,12 +25,10 @@ class Busy(InMemoryProvider):
         self.error = error or StoreBusyError("later")
         self.is_busy = True
 
-    async def write_index(
-        self, subject: MemorySubject, scope: MemoryScope, index: bytes, *, version: str
-    ) -> bool:
+    async def write_index(self, *args: Any, **options: Any) -> bool:
         if self.is_busy:
             raise self.error
-        return await super().write_index(subject, scope, index, version=version)
+        return await super().write_index(*args, **options)
 
     async def embedded(self, *subjects: MemorySubject) -> int:
         """Return the number of facts that a new process embeds."""

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
-from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
+from factmem.providers.storages import SimpleStorage, Storage
 from tests.providers.home import StoreFolder
-from tests.providers.local_stores import KEY
+from tests.providers.local_stores import KEY, sealed
 
 
 @pytest.fixture
@@ -19,9 +18,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture(params=["plain", "encrypted"])
 def storage(request: pytest.FixtureRequest) -> Storage:
     """Run a test once on a plain and once on an encrypted store."""
-    return (
-        SimpleStorage() if request.param == "plain" else EncryptedStorage(Aes256GCMEncryptor(KEY))
-    )
+    return SimpleStorage() if request.param == "plain" else sealed()
 
 
 @pytest.fixture(params=["plain", "encrypted"])

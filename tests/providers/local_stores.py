@@ -5,16 +5,33 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from factmem import FactStore, Key, MemorySubject
+from factmem import (
+    Aes256GCMEncryptor,
+    EncryptedStorage,
+    FactStore,
+    Key,
+    LocalFileMemoryProvider,
+    MemorySubject,
+)
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME
 
-__all__ = ["ALICE", "BOB", "KEY", "current", "disk", "is_sound", "run"]
+__all__ = ["ALICE", "BOB", "CAROL", "KEY", "current", "disk", "is_sound", "opened", "run", "sealed"]
 
 KEY = Key.generate()
 """The key of the encrypted stores."""
 
 ALICE, BOB = PERSON.of("alice"), PERSON.of("bob")
 CAROL = PERSON.of("carol")
+
+
+def sealed(*keys: Key | str) -> EncryptedStorage:
+    """Return the storage of a store with these keys, or the one key of the tests."""
+    return EncryptedStorage(Aes256GCMEncryptor(*(keys or [KEY])))
+
+
+def opened(root: Path, *keys: Key) -> LocalFileMemoryProvider:
+    """Return a store that is opened with some keys."""
+    return LocalFileMemoryProvider(root, storage=sealed(*keys))
 
 
 def disk(root: Path) -> dict[str, bytes]:

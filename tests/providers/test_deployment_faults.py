@@ -19,7 +19,6 @@ import pytest
 from fastapi.testclient import TestClient
 
 from examples.web_service import create_app
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.errors import StorageError
 from factmem.providers._sqlite import files
@@ -31,10 +30,10 @@ from factmem.testing._facts import AGENT, theme
 from factmem.testing.chat import ScriptedChatModel
 from tests.deployment import HEADERS, what_an_operator_sees
 from tests.doors import FailingDoor, watched
-from tests.providers.local_stores import ALICE, KEY, current, run
+from tests.providers.local_stores import ALICE, current, run, sealed
 from tests.tables import table
 
-SEALED = EncryptedStorage(Aes256GCMEncryptor(KEY))
+SEALED = sealed()
 
 Arrange = Callable[[Path, pytest.MonkeyPatch, ExitStack], object]
 
@@ -111,7 +110,7 @@ def refuse_the_database(_: Path, patch: pytest.MonkeyPatch, __: ExitStack) -> No
 
 
 MISSING = r"There is no store in '.*/store', .*: correct the folder, or create"
-WRONG = EncryptedStorage(Aes256GCMEncryptor(Key.generate()))
+WRONG = sealed(Key.generate())
 
 FAULTS: dict[str, Fault] = {
     "a wrong folder": Fault(

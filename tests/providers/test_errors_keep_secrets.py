@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.errors import FactmemError
 from factmem.models.facts import Concept, FactSource, SingleFact, SourceKind
 from factmem.models.places import MemoryScope, MemorySubject
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, Storage
-from tests.providers.local_stores import KEY, run
+from tests.providers.local_stores import KEY, run, sealed
 
 VALUES = ["the safe opens with 4711", "she said four-seven-one-one", "chat-of-tuesday"]
 NAMES = ["mincemeat", "capulet", "confidant", "combination"]
@@ -163,12 +162,12 @@ async def test_no_error_shows_stored_facts(
 
 async def test_a_wrong_key_shows_nothing(root: Path) -> None:
     """The error shows neither key and none of the encrypted data."""
-    right = EncryptedStorage(Aes256GCMEncryptor(KEY))
+    right = sealed()
     anchor = await made(root, right)
     wrong = Key.generate()
     secrets = [*VALUES, *NAMES, KEY.to_base64(), wrong.to_base64()]
 
-    found = await complaints(root, EncryptedStorage(Aes256GCMEncryptor(wrong)), anchor)
+    found = await complaints(root, sealed(wrong), anchor)
 
     assert len(found) == len(CALLS)
     assert not [secret for secret in secrets for text in found if secret in text]

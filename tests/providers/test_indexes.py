@@ -5,15 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.errors import StorageError, StoreBusyError
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
+from factmem.providers.storages import SimpleStorage, Storage
 from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, THEME, theme
 from tests.doors import FailingDoor, watched
-from tests.providers.local_stores import ALICE, BOB, KEY, run
+from tests.providers.local_stores import ALICE, BOB, run, sealed
 
 INDEX = bytes(range(256)) * 40
 TALKATIVE = b"the safe opens with 4711 " * 40
@@ -127,14 +126,14 @@ async def test_a_busy_store_refuses_an_index_at_once(root: Path) -> None:
 
 async def test_a_rotation_leaves_no_index_under_an_old_key(root: Path) -> None:
     """It is sealed again, or gone."""
-    store = await filled(root, EncryptedStorage(Aes256GCMEncryptor(KEY)))
+    store = await filled(root, sealed())
     before = indexes(root)
     new = Key.generate()
 
     await store.keys.rotate(new)
 
     assert not set(before) & set(indexes(root))
-    reopened = LocalFileMemoryProvider(root, storage=EncryptedStorage(Aes256GCMEncryptor(new)))
+    reopened = LocalFileMemoryProvider(root, storage=sealed(new))
     assert await kept(reopened) in {TALKATIVE, None}
     assert await keep(reopened)
     assert await kept(reopened) == INDEX
@@ -142,7 +141,7 @@ async def test_a_rotation_leaves_no_index_under_an_old_key(root: Path) -> None:
 
 async def test_the_size_of_an_index_reveals_little(root: Path) -> None:
     """There are four sizes per doubling in an encrypted store."""
-    store = await filled(root, EncryptedStorage(Aes256GCMEncryptor(KEY)))
+    store = await filled(root, sealed())
     sizes: set[int] = set()
     for size in range(0, 65_536, 997):
         assert await keep(store, b"x" * size)

@@ -14,7 +14,6 @@ from pathlib import Path
 import anyio
 import pytest
 
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.errors import StorageError
 from factmem.models.facts import Concept, SingleFact
 from factmem.models.places import MemoryScope
@@ -24,7 +23,7 @@ from factmem.testing._facts import AGENT, LANGUAGES, SAID, THEME, languages, the
 from factmem.testing.clock import SettableClock
 from tests.doors import watched
 from tests.processes import Process, Tell
-from tests.providers.local_stores import ALICE, BOB, KEY, current, disk, is_sound, run
+from tests.providers.local_stores import ALICE, BOB, KEY, current, disk, is_sound, run, sealed
 
 COLUMNS = ["scope_type", "scope", "subject", "entity", "keyword", "value", "said_at",
            "recorded_at", "id", "fact"]  # fmt: skip
@@ -78,7 +77,7 @@ async def test_statements_that_are_gone(root: Path) -> None:
 
 async def test_an_encrypted_store_shows_no_statements(root: Path) -> None:
     """The view is there and empty."""
-    storage = EncryptedStorage(Aes256GCMEncryptor(KEY))
+    storage = sealed()
     await LocalFileMemoryProvider(root, storage=storage).save(theme("dark"), ALICE, AGENT)
 
     assert run(root, "SELECT * FROM statements") == []
@@ -241,7 +240,7 @@ PROCESSES = 12
 
 def creator(tell: Tell, wait: Callable[[], None], root: str, key: str, number: int) -> None:
     """Save first of all, and say so."""
-    storage = EncryptedStorage(Aes256GCMEncryptor(key)) if key else SimpleStorage()
+    storage = sealed(key) if key else SimpleStorage()
     wait()
     store = LocalFileMemoryProvider(root, storage=storage)
     anyio.run(store.save, languages(f"v{number}"), ALICE, AGENT)

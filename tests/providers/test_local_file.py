@@ -10,18 +10,17 @@ from pathlib import Path
 import anyio
 import pytest
 
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.errors import StorageError
 from factmem.models.places import MemorySubject
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.storages import EncryptedStorage, Storage
+from factmem.providers.storages import Storage
 from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, languages, theme
 from factmem.testing.clock import START, SettableClock
 from tests.contracts.stores import WholeStoreContract
 from tests.doors import watched
-from tests.providers.local_stores import ALICE, BOB, KEY, current, disk
+from tests.providers.local_stores import ALICE, BOB, current, disk, sealed
 from tests.tables import table
 
 
@@ -42,12 +41,12 @@ class TestEncrypted(WholeStoreContract):
 
     @pytest.fixture
     def provider(self, root: Path, clock: SettableClock) -> FactStore:
-        storage = EncryptedStorage(Aes256GCMEncryptor(KEY))
+        storage = sealed()
         return LocalFileMemoryProvider(root, storage=storage, clock=clock)
 
     @pytest.fixture
     def second(self, root: Path, clock: SettableClock) -> FactStore:
-        storage = EncryptedStorage(Aes256GCMEncryptor(KEY))
+        storage = sealed()
         return LocalFileMemoryProvider(root, storage=storage, clock=clock)
 
 
@@ -191,7 +190,7 @@ async def test_closing_waits_for_started_saves(root: Path, storage: Storage) -> 
 def test_the_repr_shows_no_key(root: Path) -> None:
     """This holds for the store and its storage."""
     key = Key.generate()
-    storage = EncryptedStorage(Aes256GCMEncryptor(key))
+    storage = sealed(key)
 
     told = repr(LocalFileMemoryProvider(root, storage=storage)) + repr(storage)
 

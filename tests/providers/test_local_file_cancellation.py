@@ -8,11 +8,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from factmem import Aes256GCMEncryptor, EncryptedStorage, Key, LocalFileMemoryProvider
+from factmem import Key, LocalFileMemoryProvider
 from factmem.errors import WrongKeyError
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, languages, theme
 from tests.doors import watched
-from tests.providers.local_stores import ALICE, KEY, current
+from tests.providers.local_stores import ALICE, KEY, current, opened
 
 NEW = Key.generate()
 STOP = 20
@@ -34,10 +34,6 @@ class Canceller:
         if self.left == 0:
             anyio.from_thread.run_sync(self._scope.cancel, token=self._loop)
         self.left -= 1
-
-
-def opened(root: Path, key: Key = KEY) -> LocalFileMemoryProvider:
-    return LocalFileMemoryProvider(root, storage=EncryptedStorage(Aes256GCMEncryptor(key)))
 
 
 Call = Callable[[LocalFileMemoryProvider], Awaitable[object]]

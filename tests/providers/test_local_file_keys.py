@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from factmem import Aes256GCMEncryptor, EncryptedStorage, FactmemError, Key, LocalFileMemoryProvider
+from factmem import Aes256GCMEncryptor, FactmemError, Key, LocalFileMemoryProvider
 from factmem.encryption.aes256gcm import Encryption
 from factmem.errors import KeyRequiredError, TamperedError, WrongKeyError
 from factmem.testing._facts import AGENT, THEME, languages, theme
-from tests.providers.local_stores import ALICE, BOB, KEY, current, disk, run
+from tests.providers.local_stores import ALICE, BOB, KEY, current, disk, opened, run
 
 NEW = Key.generate()
 
@@ -21,11 +21,6 @@ AS: dict[str, Callable[[Key], Key | str | Encryption]] = {
     "encryption": Aes256GCMEncryptor,
 }
 """The ways to pass a key."""
-
-
-def opened(root: Path, *keys: Key) -> LocalFileMemoryProvider:
-    """Return a store that is opened with some keys."""
-    return LocalFileMemoryProvider(root, storage=EncryptedStorage(Aes256GCMEncryptor(*keys)))
 
 
 async def made(root: Path) -> LocalFileMemoryProvider:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from factmem import Aes256GCMEncryptor, EncryptedStorage, Key, LocalFileMemoryProvider
+from factmem import Key, LocalFileMemoryProvider
 from factmem.errors import WrongKeyError
 from factmem.providers.storages import Storage
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, languages, theme
-from tests.providers.local_stores import ALICE, BOB, current, is_sound
+from tests.providers.local_stores import ALICE, BOB, current, is_sound, sealed
 
 Call = Callable[[LocalFileMemoryProvider], Awaitable[Any]]
 
@@ -124,7 +124,7 @@ async def test_a_folder_that_was_moved(root: Path, storage: Storage) -> None:
 
 async def test_a_store_of_another_key(root: Path) -> None:
     """It is refused, and not read as if it were the first."""
-    first, second = (EncryptedStorage(Aes256GCMEncryptor(Key.generate())) for _ in range(2))
+    first, second = (sealed(Key.generate()) for _ in range(2))
     async with LocalFileMemoryProvider(root.with_name("other"), storage=second) as other:
         await other.save(theme("dark"), ALICE, AGENT)
     store = await opened(root, first)

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from factmem import AgentMemory
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.errors import StorageError
 from factmem.models.places import Place
@@ -21,7 +20,7 @@ from factmem.providers._sqlite import session
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 from factmem.testing._facts import AGENT, THEME, theme
-from tests.providers.local_stores import ALICE, run
+from tests.providers.local_stores import ALICE, run, sealed
 
 Call = Callable[[LocalFileMemoryProvider], Awaitable[Any]]
 
@@ -138,7 +137,7 @@ async def test_one_line_tells_which_store_was_opened(
 
 
 def _sealed() -> EncryptedStorage:
-    return EncryptedStorage(Aes256GCMEncryptor(Key.generate()))
+    return sealed(Key.generate())
 
 
 async def test_a_new_database_is_whole(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,15 +8,15 @@ from pathlib import Path
 import anyio
 import pytest
 
-from factmem import Aes256GCMEncryptor, EncryptedStorage, Key, LocalFileMemoryProvider, export_facts
+from factmem import Key, LocalFileMemoryProvider, export_facts
 from factmem.testing._facts import AGENT, PERSON, theme
-from tests.providers.local_stores import KEY
+from tests.providers.local_stores import sealed
 
 Report = Callable[[int, int], None]
 
 
 async def filled(root: Path) -> LocalFileMemoryProvider:
-    store = LocalFileMemoryProvider(root, storage=EncryptedStorage(Aes256GCMEncryptor(KEY)))
+    store = LocalFileMemoryProvider(root, storage=sealed())
     for name in ("alice", "bob", "carol"):
         await store.save(theme("dark"), PERSON.of(name), AGENT)
     return store

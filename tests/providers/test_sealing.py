@@ -6,20 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from factmem import Aes256GCMEncryptor, EncryptedStorage, Key, LocalFileMemoryProvider
+from factmem import Key
 from factmem.errors import TamperedError
 from factmem.providers._sql import sealed
 from factmem.providers._sql.sealed import KeyRing, RingSealing
 from factmem.providers._sql.sealing import NO_TAG, _CheckedLines
 from factmem.testing._facts import AGENT, PERSON, languages, theme
-from tests.providers.local_stores import ALICE, BOB, run
+from tests.providers.local_stores import ALICE, BOB, opened, run
 
 STORE = "00" * 16
 PLACE = bytes(16)
-
-
-def opened(root: Path, key: Key) -> LocalFileMemoryProvider:
-    return LocalFileMemoryProvider(root, storage=EncryptedStorage(Aes256GCMEncryptor(key)))
 
 
 @pytest.mark.parametrize("count", [50_000, pytest.param(1_000_000, marks=pytest.mark.storm)])

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from factmem import LocalFileMemoryProvider
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.models.places import Place
-from factmem.providers.storages import EncryptedStorage, SimpleStorage
+from factmem.providers.storages import SimpleStorage
 from factmem.testing._facts import AGENT, LANGUAGES, languages
-from tests.providers.local_stores import ALICE, BOB, KEY
+from tests.providers.local_stores import ALICE, BOB, sealed
 
 WHERE: Any = (ALICE, AGENT)
 PLACE = Place(AGENT, ALICE)
@@ -20,8 +19,7 @@ PLACE = Place(AGENT, ALICE)
 @pytest.fixture(params=["plain", "sealed"], name="store")
 async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Any]:
     """Yield a new, empty store."""
-    sealed = EncryptedStorage(Aes256GCMEncryptor(KEY))
-    storage = sealed if request.param == "sealed" else SimpleStorage()
+    storage = sealed() if request.param == "sealed" else SimpleStorage()
     async with LocalFileMemoryProvider(tmp_path / "store", storage=storage) as store:
         yield store
 

@@ -25,7 +25,7 @@ from factmem.providers._sqlite import session as schema
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 from factmem.testing._facts import AGENT, PERSON, theme
-from tests.providers.local_stores import ALICE, BOB, KEY, current, disk, run
+from tests.providers.local_stores import ALICE, BOB, KEY, current, disk, run, sealed
 
 KILLED = """
 import os, sys, anyio
@@ -197,7 +197,7 @@ def test_waiters_for_a_lock_take_turns(tmp_path: Path) -> None:
 async def test_databases_of_two_folders_are_not_exchanged(tmp_path: Path) -> None:
     """One key for all tenants must not let one of them read another one's facts."""
     roots = [tmp_path / name for name in "ab"]
-    storage = EncryptedStorage(Aes256GCMEncryptor(KEY))
+    storage = sealed()
     for root in roots:
         async with LocalFileMemoryProvider(root, storage=storage) as store:
             await store.save(theme(root.name), ALICE, AGENT)
@@ -236,12 +236,8 @@ async def test_a_provider_keeps_the_keys_that_it_was_opened_with(root: Path) -> 
     """After its own rotation another process may rotate to one of them."""
     first, second, third = (Key.generate() for _ in range(3))
     async with (
-        LocalFileMemoryProvider(
-            root, storage=EncryptedStorage(Aes256GCMEncryptor(first, second))
-        ) as one,
-        LocalFileMemoryProvider(
-            root, storage=EncryptedStorage(Aes256GCMEncryptor(third, first, second))
-        ) as other,
+        LocalFileMemoryProvider(root, storage=sealed(first, second)) as one,
+        LocalFileMemoryProvider(root, storage=sealed(third, first, second)) as other,
     ):
         await one.save(theme("dark"), ALICE, AGENT)
         await one.keys.rotate(third)
@@ -255,8 +251,8 @@ async def test_many_rotations_meanwhile_are_no_tampering(root: Path) -> None:
     """Each look finds another generation of keys, until the rotations end."""
     keys = [Key.generate() for _ in range(8)]
     async with (
-        LocalFileMemoryProvider(root, storage=EncryptedStorage(Aes256GCMEncryptor(*keys))) as one,
-        LocalFileMemoryProvider(root, storage=EncryptedStorage(Aes256GCMEncryptor(*keys))) as other,
+        LocalFileMemoryProvider(root, storage=sealed(*keys)) as one,
+        LocalFileMemoryProvider(root, storage=sealed(*keys)) as other,
     ):
         await one.save(theme("dark"), ALICE, AGENT)
         assert await current(other) == ["dark"]

@@ -13,15 +13,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.errors import StorageError
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.storages import EncryptedStorage
 from factmem.testing._facts import AGENT, LANGUAGES, languages
 from tests.processes import apart
-from tests.providers.local_stores import ALICE, BOB, KEY
+from tests.providers.local_stores import ALICE, BOB, KEY, sealed
 from tests.world import KINDS, LocalStore
 
 THREADS, TASKS, SAVES = 8, 16, 4
@@ -35,7 +33,7 @@ def text(key: Key | None) -> str | None:
 
 
 def opened(root: str, key: str | None) -> LocalFileMemoryProvider:
-    storage = None if key is None else EncryptedStorage(Aes256GCMEncryptor(key))
+    storage = None if key is None else sealed(key)
     return LocalFileMemoryProvider(root, storage=storage)
 
 

@@ -1,6 +1,7 @@
 """Facts from free text."""
 
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from factmem.detection.report import DetectionReport
@@ -80,3 +81,20 @@ async def test_an_empty_text_calls_no_model() -> None:
     report = await memory_of(model=model).remember("  ")
 
     assert (report.saved, report.usage.calls, model.calls) == ([], 0, [])
+
+
+async def test_a_retraction_of_what_was_said_again_since_is_refused() -> None:
+    """Its detection may have taken longer than that of the later statement."""
+    green = {"facts": [item(value="green", quote="green theme")]}
+    gone = {"facts": [item(value="green", quote="no green theme", action="retract")]}
+    early = datetime.now(UTC) - timedelta(minutes=5)
+    memory = memory_of(InMemoryProvider(), ScriptedChatModel(green, gone), concepts=[THEME])
+    later = early + timedelta(seconds=1)
+    await memory.remember("I use the green theme.", said_at=later)
+
+    report = await memory.remember("I use no green theme any more.", source="b", said_at=early)
+
+    assert report.retracted == []
+    [refused] = report.refused
+    assert (refused.value, refused.said_at) == ("green", early)
+    assert [fact.values for fact in await memory.current()] == [("green",)]

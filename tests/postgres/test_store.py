@@ -143,6 +143,16 @@ async def test_the_servers_clock_is_the_default(new_store: NewStore, dsn: str) -
     assert abs(datetime.fromisoformat(entry["at"]) - datetime.now(UTC)) < timedelta(seconds=5)
 
 
+async def test_keep_history_compacts_by_itself(new_store: NewStore) -> None:
+    """More than half of 600 saves of one value are history."""
+    provider = new_store(keep_history=timedelta(0))
+    for number in range(600):
+        await provider.save(theme(f"v{number}"), USER, AGENT)
+
+    assert len(await provider.entries(USER, AGENT)) < 400
+    assert [fact.value for fact in await provider.load(THEME, USER, AGENT)] == ["v599"]
+
+
 async def test_long_places_are_read_in_parts(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -207,6 +207,20 @@ class TestOrder:
         history = await store.history(THEME, USER, AGENT)
         assert [each.action for each in history] == [HistoryAction.SAVED, HistoryAction.CONFIRMED]
 
+    async def test_a_timestamp_in_the_future_is_recorded_now(
+        self, store: InMemoryProvider, tmp_path: Path
+    ) -> None:
+        """So tomorrow's save is newer."""
+        future = int((datetime.now(UTC) + timedelta(days=5000)).timestamp() * 1000)
+        koog_file(tmp_path, {"ide-theme": [single("dark", future)]})
+
+        await import_koog(tmp_path, store)
+
+        [entry] = await store.history(THEME, USER, AGENT)
+        assert entry.fact is not None
+        assert entry.fact.timestamp == at(future)
+        assert entry.recorded_at <= datetime.now(UTC)
+
     async def test_facts_that_koog_saved_since_are_imported_too(
         self, store: InMemoryProvider, tmp_path: Path
     ) -> None:

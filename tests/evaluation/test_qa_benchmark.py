@@ -1,10 +1,8 @@
 """benchmarks.qa: each arm gives the reader what it says, and answers are scored by hand-made rules."""
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from benchmarks.qa.__main__ import cost_of, measured, parser, report, sampled, scores_of, table
@@ -12,39 +10,32 @@ from benchmarks.qa.arms import arms_of
 from benchmarks.qa.scoring import JUDGE, READER, UNKNOWN, judged, words_in_common
 from benchmarks.recall.public_sets import SETS, Asked, Chat
 from factmem.errors import ChatModelError
-from factmem.llm.base import ChatResponse, Message, ToolDefinition
+from factmem.llm.base import ChatResponse, Message
 from factmem.prompt.tokens import estimate_tokens
 from factmem.testing.chat import ScriptedChatModel
-from tests.recall.test_public_sets import LOCOMO
+from tests.doubles import FunctionModel
+from tests.recall.test_public_sets import DATA
 from tests.tables import table as cases
 
 
-class Reader:
+class Reader(FunctionModel):
     """Answers with the name of the dog if its context tells one; refuses long contexts."""
 
     def __init__(self, most: int = 10_000) -> None:
-        self.prompts: list[str] = []
+        super().__init__(self._read)
         self._most = most
 
-    async def respond(
-        self, messages: Sequence[Message], *, tools: Sequence[ToolDefinition] = ()
-    ) -> ChatResponse:
+    async def _read(self, messages: Sequence[Message], _: object) -> ChatResponse:
         system, asked = (str(each["content"]) for each in messages)
         assert system == READER
         if len(asked) > self._most:
             raise ChatModelError("The context is too long")
-        self.prompts.append(asked)
         found = re.search(r"called (\w+)", asked.partition("Question:")[0])
         return ChatResponse(found[1] if found else UNKNOWN)
 
-    async def extract(self, messages: Sequence[Message], output_type: Any) -> Any:
-        raise AssertionError("A reader answers in words")
 
-
-def chats(folder: Path) -> list[Chat]:
-    path = folder / "locomo10.json"
-    path.write_text(json.dumps(LOCOMO), encoding="utf-8")
-    return list(SETS["locomo"].chats(path))
+def chats() -> list[Chat]:
+    return list(SETS["locomo"].chats(DATA / "locomo10.json"))
 
 
 def _detector() -> ScriptedChatModel:
@@ -59,9 +50,9 @@ def _detector() -> ScriptedChatModel:
     return ScriptedChatModel({"facts": [dog]}, {"facts": []}, {"facts": []})
 
 
-async def test_each_arm_gives_what_it_says(tmp_path: Path) -> None:
+async def test_each_arm_gives_what_it_says() -> None:
     """Nothing, everything, the best messages, detected facts, and the text for an agent."""
-    [chat] = chats(tmp_path)
+    [chat] = chats()
     dog = chat.questions[0]
     text = {
         name: await (await arm(chat))(dog)
@@ -79,9 +70,9 @@ async def test_each_arm_gives_what_it_says(tmp_path: Path) -> None:
     assert "facts" not in arms_of(None, None, 400)
 
 
-async def test_the_text_without_a_detector_has_quotes_of_both_speakers(tmp_path: Path) -> None:
+async def test_the_text_without_a_detector_has_quotes_of_both_speakers() -> None:
     """With their names and dates, within the budget."""
-    [chat] = chats(tmp_path)
+    [chat] = chats()
     context = await arms_of(None, None, 300)["text"](chat)
 
     text = await context(chat.questions[1])
@@ -91,9 +82,9 @@ async def test_the_text_without_a_detector_has_quotes_of_both_speakers(tmp_path:
     assert estimate_tokens(text) <= 300
 
 
-async def test_every_arm_has_the_budget(tmp_path: Path) -> None:
+async def test_every_arm_has_the_budget() -> None:
     """But the full context, which is the most that can be found."""
-    [chat] = chats(tmp_path)
+    [chat] = chats()
     for budget in (100, 150):
         for name, arm in arms_of(_detector(), None, budget).items():
             if name not in ("bm25", "full context"):
@@ -101,9 +92,9 @@ async def test_every_arm_has_the_budget(tmp_path: Path) -> None:
                 assert estimate_tokens(await context(chat.questions[0])) <= budget
 
 
-def test_a_sample_is_drawn_by_its_seed(tmp_path: Path) -> None:
+def test_a_sample_is_drawn_by_its_seed() -> None:
     """From the questions of all chats: the first ones of a set are often of one kind."""
-    [chat] = chats(tmp_path)
+    [chat] = chats()
     many = [replace(chat, name=str(n)) for n in range(20)]
 
     def drawn(seed: int) -> list[tuple[str, str]]:
@@ -115,17 +106,17 @@ def test_a_sample_is_drawn_by_its_seed(tmp_path: Path) -> None:
     assert sampled(many, None, 1) == many
 
 
-def test_the_cost_is_said_beforehand(tmp_path: Path) -> None:
+def test_the_cost_is_said_beforehand() -> None:
     """Calls and tokens of each model."""
-    found = chats(tmp_path)
+    found = chats()
 
     assert "Reader, and judge if any: 8 calls each" in cost_of(found, ["nothing", "text"], 100)
     assert "Detector: 3 calls or more" in cost_of(found, ["facts"], 100)
 
 
-async def test_a_run_scores_each_arm(tmp_path: Path) -> None:
+async def test_a_run_scores_each_arm() -> None:
     """With the tokens beside; a question without an answer is right if the reader does not know."""
-    found = chats(tmp_path)
+    found = chats()
     arms = {
         name: arm for name, arm in arms_of(None, None, 1600).items() if name not in ("bm25", "text")
     }
@@ -152,9 +143,9 @@ async def test_a_run_scores_each_arm(tmp_path: Path) -> None:
     assert all(name in table(results) for name in arms)
 
 
-async def test_a_context_that_is_too_long_is_a_wrong_answer(tmp_path: Path) -> None:
+async def test_a_context_that_is_too_long_is_a_wrong_answer() -> None:
     """And is counted; the other arms go on."""
-    found = chats(tmp_path)
+    found = chats()
     arms = {name: arms_of(None, None, 1600)[name] for name in ("full context", "nothing")}
 
     results = report(await measured(found, arms, Reader(most=120), None))

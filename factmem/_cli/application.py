@@ -1,5 +1,6 @@
 """The `factmem` command with all of its commands: the options before a command."""
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -7,18 +8,14 @@ from typing import Any
 import typer
 
 from factmem._cli.commands import ASK, ENV, FILE, TEXT, app, option, with_options
-from factmem._cli.opening import Project, load_concepts, project_of
+from factmem._cli.opening import load_concepts, project_of
 from factmem._cli.options import GIVEN, Options
 from factmem._cli.output import print_line
 from factmem._cli.reads import overview
 
 __all__ = ["app"]
 
-_MODULES = (
-    *("changes", "decisions", "evaluating", "keys"),
-    *("maintenance", "reads", "serving", "syncing", "transfers"),
-)
-for _module in _MODULES:
+for _module in ("changes", "evaluating", "maintenance", "reads", "serving", "transfers"):
     import_module(f"factmem._cli.{_module}")  # registers its commands
 
 _STORE, _STORE_NAME = "A folder or postgresql:// URL.", "The name of the store in a database."
@@ -50,15 +47,15 @@ def _options(ctx: typer.Context, **given: Any) -> None:
     try:
         project = project_of(Path.cwd())
     except FileNotFoundError:  # the current folder was removed
-        project = Project()
+        project = Options()
     keys = {each: given[each] for each in ("key_env", "key_file", "passphrase", "keyring")}
     if not any(keys.values()):
-        keys |= {each: getattr(project, each) for each in ("key_env", "key_file", "keyring")}
-    ctx.obj = Options(
-        given["store"] or project.store,
-        store_name=given["store_name"] or project.store_name or "default",
+        keys = {each: getattr(project, each) for each in keys}
+    ctx.obj = replace(
+        project,
+        store=given["store"] or project.store,
+        store_name=given["store_name"] or project.store_name,
         concepts=load_concepts(given["concepts"]),
-        place=project.place,
         # A file that comes with a clone must not send the facts of another store to its embedder.
         embedder=project.embedder if project.store and not given["store"] else None,
         **keys,

@@ -1,32 +1,63 @@
-"""Commands that change facts: set, forget, erase; for all users: rename, merge, convert.
+"""Commands that change facts, and with which a person decides about them; and watch.
 
-`targets.target_of` finds the concept of a keyword and parses values, so that a typed value keeps
-the kind of JSON that the application saved. Commands that remove something call `confirm` first.
+set, forget, erase; for all users rename, merge and convert. `targets.target_of` finds the concept
+of a keyword and parses values, so that a typed value keeps the kind of JSON that the application
+saved. Commands that remove something call `confirm` first.
+
+inbox, accept, reject, correct, undo: what they leave is confirmed. The name comes from --name,
+FACTMEM_ACTOR, or is that of the command.
 """
 
-from datetime import datetime
+import json
+import sys
+from contextlib import aclosing
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
 from factmem._cli.commands import command
-from factmem._cli.exits import CommandError, ExitCode
+from factmem._cli.desk import DONE, Desk, review_of
 from factmem._cli.opening import Store, load_function
-from factmem._cli.options import GIVEN, Keyword, Period, confirm
-from factmem._cli.output import Answer, counted, progress_bar
-from factmem._cli.place_names import PlaceWord, find_place, place_name, whole
+from factmem._cli.options import (
+    GIVEN,
+    Keyword,
+    Limit,
+    Period,
+    confirm,
+    parse_age,
+    parse_time,
+    parse_when,
+)
+from factmem._cli.output import (
+    Answer,
+    CommandError,
+    ExitCode,
+    Table,
+    counted,
+    print_line,
+    print_table,
+    progress_bar,
+)
+from factmem._cli.readings import author, fact_record, value_words
+from factmem._cli.reads import change_records, change_table
 from factmem._cli.targets import (
     Kind,
+    PlaceOrAll,
+    PlaceWord,
     facts_of,
+    find_place,
     kind_of,
     known_facts,
+    place_name,
     plain,
     stored_target,
     target_of,
+    whole,
 )
-from factmem._cli.times import parse_age, parse_when
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.concept_changes import ChangeReport
+from factmem.memory.review import InboxItem
 from factmem.models.facts import (
     AnyFact,
     FactSource,
@@ -63,7 +94,7 @@ async def set_(
     The value must have the JSON type of the keyword's current values. No model replaces it.
     """
     options, where = GIVEN.get(), await find_place(store, place, creates=True)
-    known = [] if options.concept(keyword) else await known_facts(store, where, keyword)
+    known = [] if keyword in options.concepts else await known_facts(store, where, keyword)
     is_new = not known and kind is None
     given_kind = Kind.TEXT if is_new else kind
     target = target_of(
@@ -220,12 +251,12 @@ async def _merge(
     if not dry_run:
         names = ", ".join(map(repr, keywords))
         confirm(f"Store the facts of {names} as {new!r}, for all users?")
-    concept = GIVEN.get().concept(new) or await stored_target(store, [new, *keywords])
+    concept = GIVEN.get().concepts.get(new) or await stored_target(store, [new, *keywords])
     with progress_bar("Renaming") as update:
         report = await AgentMemory(store).contents.rename(
             keywords, concept, if_both=if_both, dry_run=dry_run, progress=update
         )
-    return _answer(report)
+    return _change_answer(report)
 
 
 @command(asks=True)
@@ -241,7 +272,7 @@ async def convert(
     dry_run: DryRun = False,
 ) -> Answer:
     """Convert the values of a concept, with their history, to its new type, for all users."""
-    concept = GIVEN.get().concept(keyword)
+    concept = GIVEN.get().concepts.get(keyword)
     if concept is None:
         raise CommandError(
             f"Pass the concept {keyword!r} with its new type before the command: "
@@ -254,10 +285,10 @@ async def convert(
         report = await AgentMemory(store).contents.convert(
             concept, made, operation=operation, dry_run=dry_run, progress=update
         )
-    return _answer(report)
+    return _change_answer(report)
 
 
-def _answer(report: ChangeReport) -> Answer:
+def _change_answer(report: ChangeReport) -> Answer:
     rows = [
         {
             "place": place_name(each.place),
@@ -276,3 +307,159 @@ def _answer(report: ChangeReport) -> Answer:
         lines += (f"  fact {fact_id}" for fact_id in each.failed)
     record = {"is_dry_run": report.is_dry_run, "changes": rows}
     return Answer(record, *lines, code=ExitCode.REFUSED if report.refused else ExitCode.OK)
+
+
+_SIGNS = {"contradiction": "≠", "proposed": "?", "doubtful": "!", "new": "+"}
+
+OneValue: TypeAlias = Annotated[
+    str | None, typer.Option("--value", help="Which value, if the keyword has several.")
+]
+
+
+@command(reveals=True)
+async def inbox(
+    store: Store,
+    place: PlaceOrAll = None,
+    since: Annotated[
+        str, typer.Option(metavar="TIME", help="From when on learnt values are new.")
+    ] = "7d",
+    limit: Limit = 50,
+) -> Answer:
+    """Show what waits for a person: contradictions, proposals, doubtful and new values."""
+    where = [] if place is None else [await find_place(store, place)]
+    found = await review_of(store, *where).inbox(since=parse_time(since), limit=limit)
+    if not found:
+        raise CommandError("Nothing waits for a decision", ExitCode.NOTHING)
+    rows = (
+        (
+            value_words(item.fact.values),
+            f"{_SIGNS[item.kind]} {'ended' if item.is_ending else item.kind}",
+            item.fact.concept.keyword,
+            "" if item.current is None else value_words(item.current.values),
+            place_name(item.place),
+            item.at,
+            author(item.actor, item.source),
+            item.quote,
+        )
+        for item in found
+    )
+    columns = ("value", "kind", "keyword", "current", "place", "recorded", "by", "quote")
+    return Answer(map(_record, found), Table(columns, rows))
+
+
+def _record(item: InboxItem) -> dict[str, Any]:
+    current = {} if item.current is None else {"current": [*item.current.values]}
+    is_ending = {"is_ending": True} if item.is_ending else {}
+    return {"kind": item.kind, **fact_record(item.fact, item.place), **current, **is_ending}
+
+
+@command(signs=True)
+async def accept(
+    store: Store, place: PlaceWord, keyword: Keyword, value: OneValue = None
+) -> Answer:
+    """Accept a proposed value, which becomes current, or confirm a current one."""
+    return await _decided(store, "accept", place, keyword, value)
+
+
+@command(signs=True)
+async def reject(
+    store: Store, place: PlaceWord, keyword: Keyword, value: OneValue = None
+) -> Answer:
+    """Reject a proposed value. A model that states it again only proposes it."""
+    return await _decided(store, "reject", place, keyword, value)
+
+
+@command(signs=True)
+async def correct(
+    store: Store,
+    place: PlaceWord,
+    keyword: Keyword,
+    right: Annotated[str, typer.Argument(metavar="RIGHT", help="The right value.")],
+    value: OneValue = None,
+) -> Answer:
+    """Replace a wrong value by a right one, which no model replaces."""
+    return await _decided(store, "correct", place, keyword, value, right)
+
+
+async def _decided(
+    store: Store, what: str, word: str, keyword: str, value: str | None, text: str = ""
+) -> Answer:
+    """Decide about the proposal or the current value that a command names."""
+    desk, place = Desk(store, GIVEN.get()), await find_place(store, word)
+    reading = await desk.reading(place)
+    waits = [row for row in reading.waiting(datetime.now(UTC)) if row.is_proposed]
+    first, then = (reading.rows, waits) if what == "correct" else (waits, reading.rows)
+    for listed in (first,) if what == "reject" else (first, then):
+        unique = {
+            row.subject: row
+            for row in listed
+            if row.fact.concept.keyword == keyword and value in (None, value_words([row.value]))
+        }
+        if len(unique) > 1:
+            raise CommandError(
+                f"{keyword!r} has several values: name one by --value, as `show` prints it"
+            )
+        for row in unique.values():
+            return _decision(f"{DONE[what]} {keyword}", await desk.decide(what, row, text))
+    kind = "proposals" if what == "reject" else "values"
+    raise CommandError(f"{place_name(place)} has no such {kind} for {keyword!r}", ExitCode.NOTHING)
+
+
+def _decision(what: str, change: str) -> Answer:
+    return Answer({"change": change}, f"{what}; `undo {change}` takes it back")
+
+
+@command(signs=True)
+async def undo(
+    store: Store,
+    change: Annotated[
+        str, typer.Argument(metavar="ID", help="A change as `log` prints it, or the end of its id.")
+    ],
+) -> Answer:
+    """Undo any change, however old, unless a later change depends on it."""
+    review, wanted = review_of(store), change
+    if len(change) != 16:
+        found = {each.id for each in await review.changes() if each.id.endswith(change)}
+        if len(found) != 1:
+            what = f"{len(found)} changes have" if found else "No change has"
+            code = ExitCode.USAGE if found else ExitCode.NOTHING
+            raise CommandError(f"{what} an id that ends with {change!r}: see `log`", code)
+        (wanted,) = found
+    return _decision("Undone", await review.undo(wanted))
+
+
+@command(reveals=True)
+async def watch(
+    store: Store,
+    place: Annotated[
+        list[str] | None, typer.Argument(metavar="[PLACE]...", help="All places by default.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME|POSITION",
+            help="Show changes from this time on first, or after the position of one in --json.",
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, help="End after so many changes.")
+    ] = None,
+) -> None:
+    """Show changes as they are recorded, by any process, until you press Ctrl-C.
+
+    Without PLACE those of all places that exist now.
+    """
+    begin = since if since and since.startswith("p1-") else parse_time(since)
+    where = [await find_place(store, word, creates=True) for word in place or ()]
+    count = 0
+    async with aclosing(store.watch(where or await store.list_places(), since=begin)) as changes:
+        async for change in changes:
+            if GIVEN.get().as_json:
+                for record in change_records(change):
+                    print_line(json.dumps(record, ensure_ascii=False))
+            else:
+                print_table(*change_table([change]), headed=False)
+            sys.stdout.flush()
+            count += 1
+            if count == limit:
+                return

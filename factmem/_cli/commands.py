@@ -19,10 +19,9 @@ from typing import Any, TypeAlias
 import typer
 from typer.core import TyperGroup
 
-from factmem._cli.exits import CommandError, ExitCode, code_of, message_of
 from factmem._cli.opening import check_revealed, key_from, run
 from factmem._cli.options import GIVEN, REVEAL, Options
-from factmem._cli.output import Answer, print_error
+from factmem._cli.output import Answer, CommandError, ExitCode, code_of, message_of, print_error
 from factmem.encryption.key import Key
 from factmem.errors import FactmemError
 from factmem.models.actors import acting

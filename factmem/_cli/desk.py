@@ -3,6 +3,7 @@
 The commands, the terminal browser and the page decide on a desk. `Recent` follows the store.
 """
 
+import json
 import time
 from array import array
 from collections.abc import Callable, Sequence
@@ -17,12 +18,11 @@ from zlib import crc32
 import anyio
 from anyio.to_thread import run_sync
 
-from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store
 from factmem._cli.options import Options
-from factmem._cli.place_names import place_name
+from factmem._cli.output import CommandError, ExitCode
 from factmem._cli.readings import Reading, Row, rows_of, value_words
-from factmem._cli.targets import typed_value
+from factmem._cli.targets import place_name, target_of
 from factmem._text.analysis import words
 from factmem.embedding.base import Embedder
 from factmem.errors import FactmemError, StorageError
@@ -30,6 +30,7 @@ from factmem.ledger.history import FactChange
 from factmem.ledger.resolution import PlacedFact
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.review import KINDS, ItemKind, MemoryReview
+from factmem.models._display import shown
 from factmem.models.facts import FactSource, FactState
 from factmem.models.places import Identity, Place
 from factmem.models.when import moment, stamp
@@ -390,3 +391,29 @@ class Desk:
         if now is None or now.fact.values != row.fact.values:
             raise CommandError("The value was changed or forgotten in the meantime")
         return PlacedFact(row.place, row.alone)
+
+
+def editable(value: object) -> str:
+    """Return a value for an editor: JSON, or a string unchanged.
+
+    A string with control characters is shown as JSON, because they would control the terminal.
+    """
+    if isinstance(value, str) and shown(value.replace("\n", "")) == value.replace("\n", ""):
+        return value
+    if isinstance(value, str):
+        return shown(json.dumps(value))
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def typed_value(options: Options, row: Row, text: str) -> Any:
+    """Parse a value that a person typed over that of a row."""
+    keyword = row.fact.concept.keyword
+    is_escaped = isinstance(row.value, str) and editable(row.value) != row.value
+    if is_escaped and text.startswith('"'):
+        try:
+            text = json.loads(text)
+        except ValueError:
+            raise CommandError("The value must be a JSON string") from None
+    target = target_of(options, keyword, [row.fact])
+    value = target.value(text)
+    return target.concept.codec.dump(value, keyword) if target.is_own else value

@@ -8,11 +8,10 @@ import anyio
 import typer
 
 from factmem._cli.commands import command, evaluation
-from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store, check_revealed, load_embedder, load_memory, load_model, run
 from factmem._cli.options import GIVEN, EmbedderName, Reveal, confirm
-from factmem._cli.output import Answer, counted, print_line
-from factmem._cli.place_names import find_place
+from factmem._cli.output import Answer, CommandError, ExitCode, counted, print_line
+from factmem._cli.targets import find_place
 from factmem.transfer._outputs import write_whole
 
 if TYPE_CHECKING:  # `factmem.evaluation` is imported by the commands that need it

@@ -1,4 +1,4 @@
-"""Commands that maintain a store: anchor, verify, compact, salvage, backup, restore, doctor, stats."""
+"""Commands that maintain a store: anchors, backups, checks, counts, and the group `keys`."""
 
 import json
 import os
@@ -6,25 +6,27 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime
+from errno import EEXIST
 from pathlib import Path
 from typing import Annotated, NamedTuple, TypeAlias
 
 import anyio
 import typer
 
-from factmem._cli.commands import command
-from factmem._cli.exits import CommandError, ExitCode
+from factmem._cli.commands import command, keys
 from factmem._cli.opening import Store, has_store, local, run, storage_of
-from factmem._cli.options import GIVEN, Options, confirm
-from factmem._cli.output import Answer, Table, counted
-from factmem._cli.place_names import PlaceOrAll, find_place, parse_place, place_name
-from factmem._cli.times import parse_age, time_words
+from factmem._cli.options import GIVEN, Options, confirm, parse_age
+from factmem._cli.output import Answer, CommandError, ExitCode, Table, counted, time_words
+from factmem._cli.targets import PlaceOrAll, find_place, parse_place, place_name
+from factmem._concurrency.file_lock import ORDINARY, try_lock
+from factmem.encryption.key import Key
 from factmem.errors import CorruptJournalError, DecryptionError, FactmemError, TamperedError
 from factmem.models.places import Place
+from factmem.providers import ProviderKeys
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.results import ErasureReceipt
 from factmem.providers.storages import Storage
-from factmem.transfer._outputs import write_whole
+from factmem.transfer._outputs import is_special, write_whole
 
 
 def read_anchor(path: str) -> str:
@@ -339,3 +341,90 @@ def _chart(saves: Counter[str]) -> Table:
         for when, count in sorted(growth.items())
     )
     return Table(("saved", "entries", ""), bars)
+
+
+async def _keys(store: Store) -> ProviderKeys:
+    try:
+        return store.keys
+    except ValueError:
+        await store.list_places(limit=1)  # of an encrypted store, its key is required
+        raise CommandError(
+            "The store is not encrypted and has no keys: export it, and import the bundle into a "
+            "new store with --key-file"
+        ) from None
+
+
+async def _keys_answer(done: str, store: Store) -> Answer:
+    """Return how many keys open the store now."""
+    ids = await (await _keys(store)).ids()
+    return Answer({"keys": ids}, f"{done}; the store opens with {counted(len(ids), 'key')}")
+
+
+@command(group=keys)
+async def list_(store: Store) -> Answer:
+    """List the ids of the keys that open the store."""
+    ids = await (await _keys(store)).ids()
+    return Answer({"keys": ids}, *ids)
+
+
+@command(group=keys, new_key=True)
+async def add(store: Store, key: Key) -> Answer:
+    """Add another key that opens the store."""
+    await (await _keys(store)).add(key)
+    return await _keys_answer("Added the key", store)
+
+
+@command(group=keys, new_key=True, asks=True)
+async def rotate(
+    store: Store,
+    key: Key,
+    rewrite: Annotated[
+        bool, typer.Option("--rewrite/--no-rewrite", help="Also re-encrypt every place.")
+    ] = True,
+) -> Answer:
+    """Replace all keys with a new one and re-encrypt the store. Old keys stop working at once.
+
+    Back up the new key first, and keep the old one until the command ends. After a crash, run it
+    again.
+    """
+    confirm("Rotate the keys? Only the new key will open the store.")
+    await (await _keys(store)).rotate(key, rewrite=rewrite)
+    return await _keys_answer("Rotated the keys", store)
+
+
+@command(group=keys, new_key=False, asks=True)
+async def remove(store: Store, key: Key) -> Answer:
+    """Remove a key.
+
+    With this key and an old copy of the store, its holder can still open the store: use `rotate` to
+    prevent that.
+    """
+    confirm("Remove the key?")
+    await (await _keys(store)).remove(key)
+    return await _keys_answer("Removed the key", store)
+
+
+@command(group=keys)
+def generate(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Must not exist.")],
+) -> Answer:
+    """Write a new random key to a file that only its owner can read."""
+    text = f"{Key.generate().to_base64()}\n"
+    if is_special(file):
+        write_whole(file, text)
+        return Answer({"file": file})
+    path = os.path.realpath(os.path.expanduser(file))
+    opened = os.open(path, os.O_RDWR | os.O_CREAT | ORDINARY, 0o600)
+    with os.fdopen(opened, "r+") as target:
+        try_lock(opened)  # of two commands one writes
+        if target.read(1):  # an empty file is what a killed command has left
+            raise FileExistsError(EEXIST, "This file exists and is kept", file)
+        try:
+            os.chmod(path, 0o600)
+            target.write(text)
+            target.flush()
+            os.fsync(opened)
+        except OSError:
+            os.unlink(path)
+            raise
+    return Answer({"file": file}, f"Wrote a new key to {file}")

@@ -16,7 +16,6 @@ import sys
 import tomllib
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
 from traceback import extract_tb
@@ -24,11 +23,11 @@ from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import anyio
+from typing_extensions import TypeIs
 
 from factmem._arguments import is_folder_name
-from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.options import GIVEN, Options
-from factmem._cli.output import is_terminal
+from factmem._cli.output import CommandError, ExitCode, is_terminal
 from factmem.embedding.base import Embedder
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
@@ -191,26 +190,11 @@ def local(store: Store, instead: str) -> LocalFileMemoryProvider:
     return store
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
-    """Options of a project. Those of the command line come first."""
-
-    store: str | None = None
-    """The folder, relative to the file, or the URL of the store."""
-    store_name: str | None = None
-    place: str | None = None
-    """The place that is searched if a command names none."""
-    key_env: str | None = None
-    key_file: str | None = None
-    keyring: bool = False
-    embedder: str | None = None
-    """An embedder by name. A module is not accepted: reading a file must not run code."""
+_PROJECT = ("store", "store-name", "place", "key-env", "key-file", "keyring", "embedder")
+"""The options that a project file may have."""
 
 
-_NAMES = {each.name.replace("_", "-"): each.name for each in fields(Project)}
-
-
-def project_of(folder: Path) -> Project:
+def project_of(folder: Path) -> Options:
     """Return the options of a folder's project: the first file in it or in a folder above it."""
     for file in _files(folder):
         if not file.is_file():
@@ -227,7 +211,7 @@ def project_of(folder: Path) -> Project:
             found = tools.get("factmem") if isinstance(tools, dict) else None
         if found is not None:
             return _checked(file, found)
-    return Project()
+    return Options()
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -248,37 +232,34 @@ def _check_owner(file: Path) -> None:
         )
 
 
-def _checked(file: Path, found: Any) -> Project:
+def _checked(file: Path, found: Any) -> Options:
     if not isinstance(found, dict):
         raise CommandError(f"{file}: [tool.factmem] must be a table")
-    if wrong := sorted(found.keys() - _NAMES.keys()):
-        raise CommandError(f"{file} may have {', '.join(_NAMES)}, not {wrong[0]!r}")
+    if wrong := sorted(found.keys() - {*_PROJECT}):
+        raise CommandError(f"{file} may have {', '.join(_PROJECT)}, not {wrong[0]!r}")
     for name, value in found.items():
         kind = bool if name == "keyring" else str
         if type(value) is not kind:
             raise CommandError(f"{file}: {name} must be {'true' if kind is bool else 'a string'}")
-    project = Project(**{_NAMES[name]: value for name, value in found.items()})
-    if project.embedder is not None:
+    if "embedder" in found:  # no module: reading a file must not run code
         from factmem.embedding._named import EMBEDDERS  # slow import, and few files name one
 
-        if project.embedder.partition(":")[0] not in EMBEDDERS:
+        if found["embedder"].partition(":")[0] not in EMBEDDERS:
             raise CommandError(
                 f"{file}: embedder must be one of {', '.join(EMBEDDERS)} and a model"
             )
-    return replace(
-        project, store=_path(file, project.store), key_file=_path(file, project.key_file)
-    )
+    for name in {"store", "key-file"} & found.keys():
+        found[name] = _path(file, found[name])
+    return Options(**{name.replace("-", "_"): value for name, value in found.items()})
 
 
-def _path(file: Path, path: str | None) -> str | None:
-    if path is None or not is_folder_name(path):
-        return path
-    return str(file.parent / Path(path).expanduser())
+def _path(file: Path, path: str) -> str:
+    return str(file.parent / Path(path).expanduser()) if is_folder_name(path) else path
 
 
 def _load_object(
-    option: str, named: str, example: str, is_right: Callable[[Any], bool], expected: str
-) -> Any:
+    option: str, named: str, example: str, is_right: Callable[[Any], TypeIs[T]], expected: str
+) -> T:
     """Import the object of `module:NAME`."""
     module, _, name = named.partition(":")
     if not module or not name:
@@ -289,7 +270,7 @@ def _load_object(
         sys.path.append("")
     try:
         with _printing_to_stderr():
-            found = getattr(import_module(module), name)
+            found: object = getattr(import_module(module), name)
     except (ImportError, AttributeError) as exc:
         raise CommandError(f"{option} {named}: {exc}") from None
     except (Exception, SystemExit) as exc:  # noqa: BLE001 - of the module; 0 would be a success
@@ -315,17 +296,14 @@ def _printing_to_stderr() -> Generator[None]:
             os.close(kept)
 
 
-def load_concepts(named: str | None) -> tuple[Concept[Any, Any], ...]:
-    """Import the concepts of `module:NAME`.
-
-    One or a profile, or a list, tuple, set or dict of them.
-    """
+def load_concepts(named: str | None) -> dict[str, Concept[Any, Any]]:
+    """Import the concepts of `module:NAME`: one or a profile, or a list, tuple, set or dict of them."""
     if named is None:
-        return ()
+        return {}
     found = _load_object(
         "--concepts", named, "my_app.memory:CONCEPTS", _are_concepts, "Concept objects or a list"
     )
-    return tuple(concepts_by_keyword(_listed(found)).values())
+    return concepts_by_keyword(_listed(found))
 
 
 def _listed(found: Any) -> list[Any]:
@@ -334,7 +312,7 @@ def _listed(found: Any) -> list[Any]:
     return [found]
 
 
-def _are_concepts(found: Any) -> bool:
+def _are_concepts(found: object) -> TypeIs[object]:
     return all(
         isinstance(each, Concept) or (isinstance(each, type) and issubclass(each, Profile))
         for each in _listed(found)
@@ -343,10 +321,7 @@ def _are_concepts(found: Any) -> bool:
 
 def load_function(named: str) -> Callable[[Any], Any]:
     """Import the function of `module:NAME`."""
-    found: Callable[[Any], Any] = _load_object(
-        "MODULE:NAME", named, "my_app.memory:to_cents", callable, "a function"
-    )
-    return found
+    return _load_object("MODULE:NAME", named, "my_app.memory:to_cents", callable, "a function")
 
 
 def load_embedder(named: str | None) -> Embedder | None:
@@ -357,14 +332,7 @@ def load_embedder(named: str | None) -> Embedder | None:
 
     if named.partition(":")[0] in EMBEDDERS:
         return named_embedder(named)
-    found: Embedder = _load_object(
-        "--embedder",
-        named,
-        "my_app.memory:EMBEDDER",
-        lambda each: isinstance(each, Embedder),
-        "an Embedder",
-    )
-    return found
+    return _load_object("--embedder", named, "my_app.memory:EMBEDDER", _is_embedder, "an Embedder")
 
 
 def load_model(named: str) -> ChatModel:
@@ -373,23 +341,22 @@ def load_model(named: str) -> ChatModel:
         from factmem.llm.openai import named_chat_model  # slow import
 
         return named_chat_model(named)
-    found: ChatModel = _load_object(
-        "--model",
-        named,
-        "openai:gpt-4o-mini or my_app.memory:MODEL",
-        lambda each: all(callable(getattr(each, name, None)) for name in ("respond", "extract")),
-        "a ChatModel",
-    )
-    return found
+    example = "openai:gpt-4o-mini or my_app.memory:MODEL"
+    return _load_object("--model", named, example, _is_chat_model, "a ChatModel")
 
 
 def load_memory(named: str) -> AgentMemory:
     """Import the memory of `module:NAME`."""
-    found: AgentMemory = _load_object(
-        "MEMORY",
-        named,
-        "my_app.memory:MEMORY",
-        lambda each: isinstance(each, AgentMemory),
-        "an AgentMemory",
-    )
-    return found
+    return _load_object("MEMORY", named, "my_app.memory:MEMORY", _is_memory, "an AgentMemory")
+
+
+def _is_embedder(found: object) -> TypeIs[Embedder]:
+    return isinstance(found, Embedder)
+
+
+def _is_chat_model(found: object) -> TypeIs[ChatModel]:
+    return all(callable(getattr(found, name, None)) for name in ("respond", "extract"))
+
+
+def _is_memory(found: object) -> TypeIs[AgentMemory]:
+    return isinstance(found, AgentMemory)

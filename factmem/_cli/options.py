@@ -1,32 +1,86 @@
-"""Options of the `factmem` command: the global ones, and those that commands share."""
+"""Options of the `factmem` command: the global ones, those that commands share, typed times."""
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from factmem._arguments import DATABASE_URL, is_folder_name
-from factmem._cli.exits import CommandError, ExitCode
-from factmem._cli.output import print_error
+from factmem._cli.output import CommandError, ExitCode, print_error
 from factmem.models._display import shown
 from factmem.models.facts import Concept
+from factmem.models.when import When
+
+_UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
+
+
+def parse_age(text: str) -> timedelta:
+    """Parse a time span such as 30d, 12h, 45m or 10s."""
+    number, unit = text[:-1], text[-1:]
+    if unit not in _UNITS or not number.isascii() or not number.isdigit() or len(number) > 9:
+        raise CommandError("A time span must be a whole number followed by d, h, m or s: 30d")
+    try:
+        return timedelta(seconds=int(number) * _UNITS[unit])
+    except OverflowError:
+        raise CommandError("The time span is too long: use one such as 30d") from None
+
+
+def parse_time(text: str | None, *, is_end: bool = False) -> datetime | None:
+    """Parse a time, a day in UTC, or a time span before now; None for None.
+
+    With `is_end` a day means its last moment, because its hours belong to it.
+    """
+    if text is None:
+        return None
+    try:
+        when = datetime.fromisoformat(text.replace("W", "?"))  # a week is neither
+        if is_end and _is_day(text):
+            when += timedelta(days=1, microseconds=-1)
+    except ValueError:
+        try:
+            return datetime.now(UTC) - parse_age(text)
+        except (CommandError, OverflowError):
+            raise CommandError(
+                "A time must be a day, a time or a time span: 2026-03-01, 2026-03-01T09:30Z, 7d"
+            ) from None
+    return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def _is_day(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def parse_when(text: str | None) -> When | None:
+    """Parse a year, a month, a day, a moment, or a time span before now; None for None."""
+    try:
+        if text is not None and text[-1:] in _UNITS:
+            return When.of(datetime.now(UTC) - parse_age(text), "time")
+        return None if text is None else When(text)
+    except (ValueError, OverflowError) as exc:
+        raise CommandError(str(exc)) from None
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """The global options, which precede a command."""
 
-    store: str | None
+    store: str | None = None
     key_env: str | None = None
     key_file: str | None = None
     passphrase: bool = False
     keyring: bool = False
     store_name: str = "default"
-    concepts: Sequence[Concept[Any, Any]] = ()
+    concepts: Mapping[str, Concept[Any, Any]] = field(default_factory=dict[str, Concept[Any, Any]])
+    """The application's concepts by keyword."""
     place: str | None = None
     """The place of the project file."""
     embedder: str | None = None
@@ -67,10 +121,6 @@ class Options:
                 "the name of a folder that looks like something else"
             )
         return os.path.expanduser(self.store)
-
-    def concept(self, keyword: str) -> Concept[Any, Any] | None:
-        """Return the application's concept of a keyword, if there is one."""
-        return next((each for each in self.concepts if each.keyword == keyword), None)
 
 
 GIVEN: ContextVar[Options] = ContextVar("GIVEN")

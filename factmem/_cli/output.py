@@ -1,4 +1,4 @@
-"""Output of commands: JSON, tables, and lines without characters that control a terminal.
+"""Output of commands: JSON, tables, lines without characters that control a terminal; exit codes.
 
 A terminal gets tables, in which the value has at least half of the width, and relative times. A
 file or a pipe gets one line for each row, without padding: cells separated by tabs, and the value
@@ -10,7 +10,8 @@ import re
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 import typer
@@ -18,9 +19,90 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from factmem._cli.exits import ExitCode
-from factmem._cli.times import ago, time_words
+from factmem.errors import (
+    ChangedError,
+    CorruptJournalError,
+    DecryptionError,
+    FactmemError,
+    InputError,
+    KeyRequiredError,
+    StoreBusyError,
+    TamperedError,
+)
 from factmem.models._display import is_active, shown
+
+
+class ExitCode(IntEnum):
+    """The exit codes of the command. Code 2 is also that of an invalid option."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    NOTHING = 3
+    DAMAGED = 4
+    KEY = 5
+    REFUSED = 6
+    BUSY = 7
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+
+
+class CommandError(Exception):
+    """Ends a command with a message and an exit code."""
+
+    def __init__(self, message: str, code: ExitCode = ExitCode.USAGE) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def code_of(exc: Exception) -> ExitCode:
+    """Return the exit code of an error that a command raised."""
+    if isinstance(exc, CommandError):
+        return exc.code
+    if isinstance(exc, TamperedError | CorruptJournalError):
+        return ExitCode.DAMAGED
+    if isinstance(exc, DecryptionError):
+        return ExitCode.KEY
+    if isinstance(exc, StoreBusyError):
+        return ExitCode.BUSY
+    # A ValueError of Python is one of a wrong argument, too.
+    is_argument = isinstance(exc, InputError | ChangedError) or not isinstance(exc, FactmemError)
+    is_argument = is_argument and isinstance(exc, ValueError | InputError)
+    return ExitCode.USAGE if is_argument else ExitCode.FAILED
+
+
+def message_of(exc: Exception) -> str:
+    """Return the message to print for an error."""
+    if isinstance(exc, KeyRequiredError):
+        return (
+            "The store is encrypted: pass --key-env, --key-file, --passphrase or --keyring before "
+            "the command"
+        )
+    if isinstance(exc, FactmemError | ValueError | CommandError):
+        return str(exc)
+    if isinstance(exc, FileNotFoundError) and not exc.filename:  # of `os.getcwd`
+        return "The current folder was removed: change into another one, or pass absolute paths"
+    if isinstance(exc, OSError):
+        return f"{exc.strerror or type(exc).__name__}: {exc.filename}" if exc.filename else str(exc)
+    return f"{type(exc).__name__}: {exc}"
+
+
+def time_words(when: datetime | None) -> str:
+    """Return a time in UTC; empty for None."""
+    return "" if when is None else when.strftime("%Y-%m-%d %H:%MZ")
+
+
+def ago(when: datetime | None) -> str:
+    """Return a time relative to now if it is less than 30 days away, otherwise its day."""
+    if when is None:
+        return ""
+    seconds = (datetime.now(UTC) - when).total_seconds()
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if size <= abs(seconds) < 30 * 86_400:
+            count = f"{int(abs(seconds) // size)} {unit}"
+            return f"{count} ago" if seconds > 0 else f"in {count}"
+    return "now" if abs(seconds) < 60 else when.strftime("%Y-%m-%d")
+
 
 _ASCII = re.compile(r"[ -~]*")
 _MOST = 200

@@ -26,9 +26,7 @@ from socket import create_server, socket
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
-from factmem._cli.exits import CommandError, ExitCode
-from factmem._cli.output import print_error
-from factmem._cli.times import time_words
+from factmem._cli.output import CommandError, ExitCode, print_error, time_words
 
 _Message: TypeAlias = MutableMapping[str, Any]
 _Receive: TypeAlias = Callable[[], Awaitable[_Message]]

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-from factmem._cli.place_names import place_name
+from factmem._cli.targets import place_name
 from factmem.ledger.entries import Entry, stored
 from factmem.ledger.history import FactChange, HistoryEntry, changes_of
 from factmem.ledger.ledger import Ledger

@@ -14,11 +14,18 @@ import typer
 from pydantic import JsonValue
 
 from factmem._cli.commands import command
-from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store, has_store, load_embedder, run
-from factmem._cli.options import GIVEN, AsOf, EmbedderName, Keyword, Limit, Period
-from factmem._cli.output import Answer, Cut, Problem, Table, counted
-from factmem._cli.place_names import PlaceOrAll, PlaceWord, find_place, place_name
+from factmem._cli.options import (
+    GIVEN,
+    AsOf,
+    EmbedderName,
+    Keyword,
+    Limit,
+    Period,
+    parse_time,
+    parse_when,
+)
+from factmem._cli.output import Answer, CommandError, Cut, ExitCode, Problem, Table, counted
 from factmem._cli.readings import (
     author,
     fact_record,
@@ -28,8 +35,7 @@ from factmem._cli.readings import (
     source_words,
     value_words,
 )
-from factmem._cli.targets import facts_of
-from factmem._cli.times import parse_time, parse_when
+from factmem._cli.targets import PlaceOrAll, PlaceWord, facts_of, find_place, place_name
 from factmem.ledger._presentation import as_plain
 from factmem.ledger.entries import stored
 from factmem.ledger.history import FactChange, HistoryEntry

@@ -17,10 +17,18 @@ import anyio
 import typer
 
 from factmem._cli.commands import command
-from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.opening import Store, load_embedder, load_memory, run
 from factmem._cli.options import GIVEN, EmbedderName
-from factmem._cli.output import Answer, Problem, counted, is_terminal, print_error, print_line
+from factmem._cli.output import (
+    Answer,
+    CommandError,
+    ExitCode,
+    Problem,
+    counted,
+    is_terminal,
+    print_error,
+    print_line,
+)
 from factmem._cli.port_guard import Role, guarded, listening, secret_of, serve_http
 from factmem.memory.conversations import LearningRun
 from factmem.models.places import MemoryScopesProfile, MemorySubject
@@ -48,8 +56,7 @@ def browse(embedder: EmbedderName = None) -> None:
         raise CommandError("browse needs a terminal: use `show` or `recall`", ExitCode.REFUSED)
     options = GIVEN.get()
     vectors = load_embedder(embedder or options.embedder)
-    from factmem._cli.browse.browser import Browser
-    from factmem._cli.browse.session import BrowserSession
+    from factmem._cli.browse.browser import Browser, BrowserSession
 
     async def work(store: Store) -> None:
         actor, reason = os.environ.get("FACTMEM_ACTOR"), os.environ.get("FACTMEM_REASON", "")

@@ -1,35 +1,47 @@
-"""Commands that move facts: export, import.
+"""Commands that move facts: export, import, and sync with other devices.
 
 An import first detects the format of its file. For each format a function returns the work to do on
 the open store, so that wrong arguments are refused before a store is opened.
 
-Rows of CSV and JSON Lines become facts: `RowReader` finds the place and the concept of each row and parses its value as the kind of that
-concept. The id of a fact is a hash of its row, so that a second import recognises it.
+Rows of CSV and JSON Lines become facts: `RowReader` finds the place and the concept of each row and
+parses its value as the kind of that concept. The id of a fact is a hash of its row, so that a second
+import recognises it.
 """
 
 import csv
 import json
 import os
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
 from hashlib import sha256
 from itertools import islice
+from pathlib import Path
 from typing import IO, Annotated, Any, TypeAlias
 
+import anyio
 import typer
 
 from factmem._cli.commands import command
-from factmem._cli.exits import CommandError, ExitCode
 from factmem._cli.maintenance import Erased, receipts_of
-from factmem._cli.opening import Store, run
+from factmem._cli.opening import Store, ask_passphrase, run
 from factmem._cli.options import GIVEN, Options, Reveal
-from factmem._cli.output import Answer, Problem, counted, progress_bar
-from factmem._cli.place_names import find_place, parse_place, place_name
-from factmem._cli.targets import Kind, Target, held_anywhere, held_in, kind_of, target_of
+from factmem._cli.output import Answer, CommandError, ExitCode, Problem, counted, progress_bar
+from factmem._cli.targets import (
+    Kind,
+    Target,
+    find_place,
+    held_anywhere,
+    held_in,
+    kind_of,
+    parse_place,
+    place_name,
+    target_of,
+)
 from factmem._concurrency.threads import paused_collection
 from factmem.encryption.key import Key
 from factmem.ledger.resolution import PlacedFact
@@ -45,9 +57,17 @@ from factmem.models.facts import (
 from factmem.models.places import Place
 from factmem.providers.results import ErasureReceipt
 from factmem.transfer._inputs import DamagedError, json_values, opened
-from factmem.transfer._outputs import is_special
+from factmem.transfer._outputs import is_special, write_whole
 from factmem.transfer._rows import lines_of
 from factmem.transfer.bundle import export_facts, import_facts
+from factmem.transfer.devices import (
+    SyncReport,
+    key_of_phrase,
+    new_phrase,
+    opens_none,
+    shared_folder,
+    sync_devices,
+)
 from factmem.transfer.reports import ImportProblem, ImportReport
 
 COLUMNS = (
@@ -396,7 +416,7 @@ def import_(
     if chosen in {Format.BUNDLE, Format.CHATS}:
         counts["turns"] = report.turns
     counts["failed"] = report.failed
-    lines = [_counts(report, chosen)]
+    lines = [_import_counts(report, chosen)]
     if report.skipped:
         lines.append(f"Skipped {report.skipped:,}, recorded before their places were erased")
     problems = [Problem(each) for each in report.problems]
@@ -410,7 +430,7 @@ def import_(
     return Answer(record, *lines, *problems, code=code)
 
 
-def _counts(report: ImportReport, chosen: Format) -> str:
+def _import_counts(report: ImportReport, chosen: Format) -> str:
     if chosen is Format.CHATS:
         return f"Read {counted(report.entries, 'message')}, {report.new:,} of them new"
     entries = counted(report.entries, "entry", "entries")
@@ -508,7 +528,101 @@ def _memories(file: Any, chosen: Format, only: list[str], user_field: str | None
         subject = replace(subject, per_entity=True)
 
     given: dict[str, Any] = {} if user_field is None else {"user_field": user_field}
-    given |= {"scope": scope, "subject": subject, "concepts": GIVEN.get().concepts}
+    given |= {"scope": scope, "subject": subject, "concepts": [*GIVEN.get().concepts.values()]}
     readers = {Format.MEM0: import_mem0, Format.CREWAI: import_crewai, Format.MCP: import_mcp}
     read: Any = readers.get(chosen, import_graphiti)
     return lambda store: read(records_in(file), store, **given)
+
+
+@command(creates=True)
+async def sync(
+    store: Store,
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Shared by the devices.")],
+    new: Annotated[
+        bool, typer.Option("--new", help="Make a key, and show its phrase once.")
+    ] = False,
+    join: Annotated[bool, typer.Option("--join", help="Ask for the phrase of the key.")] = False,
+    watch: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Sync again and again.", min=1)
+    ] = None,
+    place: PlaceOptions = None,
+    conversations: Annotated[
+        bool, typer.Option("--conversations", help="Conversations as well, from now on.")
+    ] = False,
+    state: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="By default the store's path with .sync.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
+) -> Answer | None:
+    """Exchange facts with your other devices through a folder, encrypted end to end."""
+    if new and join:
+        raise CommandError("--new makes a key and --join asks for that of another device")
+    if state is None and GIVEN.get().is_database:
+        raise CommandError("Pass --state FOLDER: a database has no folder on this device")
+    shared_folder(folder)  # before a phrase is shown that no other device could use
+    own = Path(state or GIVEN.get().location.rstrip("/\\") + ".sync")
+    phrase = new_phrase() if new else None
+    if join:
+        is_typed = sys.stdin.isatty()
+        phrase = ask_passphrase("Phrase: ", twice=False) if is_typed else sys.stdin.readline()
+    given = None if phrase is None else key_of_phrase(phrase)
+    if join and given is not None and opens_none(folder, given):
+        raise CommandError(
+            "The phrase opens no file of the folder: it is that of another memory or folder, or an "
+            "old one; `--new` shows the new one. Nothing was changed",
+            ExitCode.KEY,
+        )
+    key = _shared_key(own / "key", given)
+    if new:
+        sys.stderr.write(f"The phrase for your other devices, shown only now:\n\n  {phrase}\n\n")
+    places = [await find_place(store, each) for each in place] if place else None
+    while True:
+        with progress_bar("Receiving") as update:
+            report = await sync_devices(
+                store,
+                folder,
+                key=key,
+                state=own,
+                places=places,
+                conversations=conversations,
+                dry_run=dry_run,
+                progress=update,
+            )
+        answer = _sync_answer(report, is_dry=dry_run)
+        if watch is None:
+            return answer
+        if report.sent or report.received or report.erased or report.problems:
+            answer.show(as_json=GIVEN.get().as_json, is_last=False)
+        await anyio.sleep(watch)
+
+
+def _shared_key(path: Path, new: Key | None) -> Key:
+    """Return the key of the shared memory; write it first if it is new to this device."""
+    if new is None:
+        if not path.exists():
+            raise CommandError(
+                "This device has no key: pass --new on the first device, --join on the others",
+                ExitCode.KEY,
+            )
+        return Key.from_file(path)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_whole(str(path), f"{new.to_base64()}\n")
+    return new
+
+
+def _sync_answer(report: SyncReport, *, is_dry: bool) -> Answer:
+    behind = [{"device": device, "last_sync": at.isoformat()} for device, at in report.behind]
+    sent = counted(report.sent, "entry", "entries")
+    erased = f", erased {counted(report.erased, 'place')}" if report.erased else ""
+    devices = counted(report.devices, "device")
+    done = f"Would send {sent}" if is_dry else f"Sent {sent}, received {report.received}{erased}"
+    return Answer(
+        {**asdict(report), "behind": behind},
+        f"{done}; the folder has files of {devices}",
+        *(
+            f"Device {device} may still have what was removed: its last sync was {at:%Y-%m-%d %H:%M}Z"
+            for device, at in report.behind
+        ),
+        *(Problem(each) for each in report.problems),
+        code=ExitCode.DAMAGED if report.problems else ExitCode.OK,
+    )

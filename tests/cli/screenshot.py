@@ -23,8 +23,7 @@ from factmem import (
     SingleFact,
     SourceKind,
 )
-from factmem._cli.browse.browser import Browser
-from factmem._cli.browse.session import BrowserSession
+from factmem._cli.browse.browser import Browser, BrowserSession
 from factmem._cli.browse.widgets import FactTable, PlacesTree
 from factmem._cli.options import Options
 from factmem.models.facts import AnyFact

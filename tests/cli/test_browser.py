@@ -28,21 +28,23 @@ from factmem import (
     SourceKind,
 )
 from factmem._cli.application import app
-from factmem._cli.browse.browser import Browser
-from factmem._cli.browse.dialogs import (
+from factmem._cli.browse.browser import Browser, BrowserSession
+from factmem._cli.browse.widgets import (
     ConfirmDialog,
     EditDialog,
+    FactPage,
+    FactTable,
     FormerDialog,
     KeysDialog,
     NameDialog,
+    PlacesTree,
+    page_text,
 )
-from factmem._cli.browse.session import BrowserSession
-from factmem._cli.browse.widgets import FactPage, FactTable, PlacesTree, page_text
-from factmem._cli.exits import CommandError, ExitCode
+from factmem._cli.desk import editable
 from factmem._cli.opening import storage_of
 from factmem._cli.options import Options
+from factmem._cli.output import CommandError, ExitCode
 from factmem._cli.readings import Row
-from factmem._cli.targets import editable
 from factmem.models import FactState
 
 USER = MemorySubject("user", "", 1, per_entity=True)

@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from factmem._cli.application import app
-from factmem._cli.exits import ExitCode
+from factmem._cli.output import ExitCode
 
 PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 

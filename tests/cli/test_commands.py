@@ -32,8 +32,8 @@ from factmem import (
 from factmem._cli import commands, opening, options, output
 from factmem._cli.application import app
 from factmem._cli.commands import EXAMPLES, GROUPS
-from factmem._cli.exits import CommandError, ExitCode
-from factmem._cli.place_names import parse_place, place_name
+from factmem._cli.output import CommandError, ExitCode
+from factmem._cli.targets import parse_place, place_name
 from factmem.models._display import shown
 
 ALICE = "product/my-app/user/alice"

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from factmem import AgentMemory, LocalFileMemoryProvider, MemoryScopesProfile
-from factmem._cli.exits import ExitCode
+from factmem._cli.output import ExitCode
 from tests.cli.test_commands import call
 from tests.world import AGENT, ALICE, THEME, USER
 

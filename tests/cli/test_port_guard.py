@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem._cli.exits import CommandError
+from factmem._cli.output import CommandError
 from factmem._cli.port_guard import PortGuard, guarded, listening
 from tests.tables import table
 

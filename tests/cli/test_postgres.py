@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from factmem._cli.exits import ExitCode
+from factmem._cli.output import ExitCode
 from tests.cli.test_commands import ALICE, MEM0, ask, call
 from tests.postgres.cluster import Cluster
 

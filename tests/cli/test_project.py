@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from factmem._cli.exits import CommandError, ExitCode
-from factmem._cli.opening import Project, project_of
+from factmem._cli.opening import project_of
+from factmem._cli.options import Options
+from factmem._cli.output import CommandError, ExitCode
 from tests.cli.test_commands import ALICE, call
 from tests.tables import table
 
@@ -65,7 +66,7 @@ def test_the_nearest_file_counts(folder: Path) -> None:
     (inside / "pyproject.toml").write_text('[project]\nname = "app"\n', encoding="utf-8")
     assert project_of(inside).store == str(folder / "outer")
     (inside / ".git").mkdir()
-    assert project_of(inside) == Project()
+    assert project_of(inside) == Options()
     (inside / "factmem.toml").write_text('store = "inner"\n', encoding="utf-8")
     assert project_of(inside).store == str(inside / "inner")
 

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from factmem._cli.application import app
-from factmem._cli.exits import ExitCode
+from factmem._cli.output import ExitCode
 from factmem.models.places import MemoryScope, Place
 from factmem.providers.conversations import new_turn
 from factmem.providers.local_file import LocalFileMemoryProvider

@@ -29,16 +29,13 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from factmem._cli.desk import Desk
-from factmem._cli.exits import CommandError, ExitCode, message_of
+from factmem._cli.desk import Desk, editable
 from factmem._cli.opening import Store
-from factmem._cli.options import Options
-from factmem._cli.output import counted
-from factmem._cli.place_names import parse_place, place_name
+from factmem._cli.options import Options, parse_time
+from factmem._cli.output import CommandError, ExitCode, ago, counted, message_of, time_words
 from factmem._cli.port_guard import PortGuard, Role, Tokens, Visitor, serve_http
 from factmem._cli.readings import Row, value_words
-from factmem._cli.targets import editable
-from factmem._cli.times import ago, parse_time, time_words
+from factmem._cli.targets import parse_place, place_name
 from factmem.embedding.base import Embedder
 from factmem.errors import FactmemError
 from factmem.ledger.history import FactChange

@@ -15,8 +15,7 @@ from factmem._cli.targets import find_place
 from factmem.transfer._outputs import write_whole
 
 if TYPE_CHECKING:  # `factmem.evaluation` is imported by the commands that need it
-    from factmem.evaluation._checks import EvalCase
-    from factmem.evaluation._report import EvalReport
+    from factmem.evaluation import EvalCase, EvalReport
     from factmem.memory.agent_memory import AgentMemory
 
 Cases = Annotated[str, typer.Argument(metavar="CASES", help="A JSON Lines file of cases.")]
@@ -34,8 +33,7 @@ def draft(
     most: Annotated[int, typer.Option(min=1, help="Cases for each call of the model.")] = 5,
 ) -> Answer:
     """Let a model propose cases from chats. They are not run before you accept them."""
-    from factmem.evaluation._checks import read_cases, write_cases
-    from factmem.evaluation._draft import draft_cases, read_chats
+    from factmem.evaluation import draft_cases, read_cases, read_chats, write_cases
 
     known = read_cases(out) if Path(out).exists() else []
     found = read_chats(chats)
@@ -50,7 +48,7 @@ def draft(
 @command(group=evaluation, asks=True)
 def accept(cases: Cases) -> Answer:
     """Show each case that is not accepted yet, and accept or remove it."""
-    from factmem.evaluation._checks import alternatives, read_cases, write_cases
+    from factmem.evaluation import alternatives, read_cases, write_cases
 
     kept: list[EvalCase] = []
     known = read_cases(cases)
@@ -94,7 +92,7 @@ def run_cases(
     reveal: Reveal = False,
 ) -> Answer:
     """Run the accepted cases against a memory. Exit code 1 means that a case failed."""
-    from factmem.evaluation._checks import evaluate, read_cases
+    from factmem.evaluation import evaluate, read_cases
     from factmem.memory.agent_memory import AgentMemory
 
     for path in out or ():
@@ -125,7 +123,7 @@ def run_cases(
 
 
 async def _evaluate(memory: "AgentMemory", cases: "list[EvalCase]", limit: int) -> "EvalReport":
-    from factmem.evaluation._checks import evaluate
+    from factmem.evaluation import evaluate
 
     async with memory.store, memory:
         return await evaluate(memory, cases, limit=limit)
@@ -137,7 +135,7 @@ def compare(
     after: Annotated[str, typer.Argument(metavar="AFTER", help="A later report.")],
 ) -> Answer:
     """Compare two reports. Exit code 1 means that a case passed before and fails now."""
-    from factmem.evaluation._report import EvalReport, compared
+    from factmem.evaluation import EvalReport, compared
 
     old, new = (
         EvalReport.from_json(Path(path).read_text(encoding="utf-8")) for path in (before, after)

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from factmem.llm._answer import unwrapped
+from factmem.llm.extraction import unwrapped
 from factmem.models._values import Canonical, canonical, checked_name, normalized
 from factmem.models.facts import Concept, FactType
 

@@ -22,8 +22,8 @@ from typing_extensions import TypedDict, get_type_hints
 from factmem._arguments import expect_all, kind_of
 from factmem.agent.context import AgentContext, AgentStep, AgentTool
 from factmem.errors import FactmemError
-from factmem.llm._answer import problem_lines
 from factmem.llm.base import ChatResponse, DefinedTool, ToolCall
+from factmem.llm.extraction import problem_lines
 from factmem.models._values import sendable
 from factmem.models.when import system_clock
 

@@ -37,7 +37,7 @@ from factmem.detection._evidence import (
     states,
 )
 from factmem.detection.report import DetectionRequest, Doubt, Refusal, RejectedItem, RejectionReason
-from factmem.llm._answer import unwrapped
+from factmem.llm.extraction import unwrapped
 from factmem.models._values import Canonical, normalized, sendable
 from factmem.models.facts import MAX_BEFORE, AnyConcept, Concept, FactSource, FactType, SourceKind
 from factmem.models.places import MemoryScopeType, Place

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from factmem._arguments import expect_within
 from factmem.errors import EmbeddingError
-from factmem.llm._api_errors import complaint
-from factmem.llm.openai import CallFailure, ClientOptions, OpenAIClient, OpensClients
+from factmem.llm.openai import CallFailure, ClientOptions, OpenAIClient, OpensClients, complaint
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

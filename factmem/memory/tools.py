@@ -27,7 +27,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError, from_json, to_json
 
 from factmem._text.spelling import alike, given_values, near_key, tidy_keyword
 from factmem.errors import ChatModelError, ExtractionError
-from factmem.llm._answer import begins_as_json, unwrapped
+from factmem.llm.extraction import begins_as_json, unwrapped
 from factmem.llm.base import DefinedTool
 from factmem.memory._chat_detection import detect_in_texts
 from factmem.memory._loading import recall_facts

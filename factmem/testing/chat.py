@@ -7,9 +7,8 @@ import anyio.lowlevel
 from pydantic_core import to_json
 from typing_extensions import TypeForm, TypeIs, TypeVar
 
-from factmem.llm._answer import AnswerType, Problem
 from factmem.llm.base import ChatResponse, Extraction, Message, ToolDefinition
-from factmem.llm.extraction import converse
+from factmem.llm.extraction import AnswerType, Problem, converse
 from factmem.usage import Usage
 
 __all__ = ["ScriptedChatModel"]

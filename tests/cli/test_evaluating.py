@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from factmem._cli.application import app
 from factmem._cli.output import ExitCode
-from factmem.evaluation._report import EvalReport
+from factmem.evaluation import EvalReport
 from tests.cli.test_command_line_page import run_page
 from tests.cli.test_commands import ALICE, call
 

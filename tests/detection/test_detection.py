@@ -14,7 +14,7 @@ from factmem.detection._question import OfferedConcept, answer_schema, compressi
 from factmem.detection.report import DetectionReport, RejectionReason
 from factmem.errors import StorageError, UnboundSubjectError
 from factmem.ledger.history import HistoryAction
-from factmem.llm._answer import strict_schema
+from factmem.llm.extraction import strict_schema
 from factmem.models.facts import AnyFact, Concept, SingleFact, SourceKind
 from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject
 from factmem.prompt.memory_message import MEMORY

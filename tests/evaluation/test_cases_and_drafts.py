@@ -6,9 +6,17 @@ from typing import Any
 
 import pytest
 
-from factmem.evaluation import EvalCase
-from factmem.evaluation._checks import digest, folded, has, read_cases, write_cases
-from factmem.evaluation._draft import Chat, draft_cases, read_chats
+from factmem.evaluation import (
+    Chat,
+    EvalCase,
+    digest,
+    draft_cases,
+    folded,
+    has,
+    read_cases,
+    read_chats,
+    write_cases,
+)
 from factmem.testing.chat import ScriptedChatModel
 from tests.tables import table
 

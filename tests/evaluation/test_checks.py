@@ -17,9 +17,7 @@ from factmem import (
     SingleFact,
     SourceKind,
 )
-from factmem.evaluation import EvalCase, EvalReport, assert_cases
-from factmem.evaluation._checks import evaluate
-from factmem.evaluation._report import Outcome, compared
+from factmem.evaluation import EvalCase, EvalReport, Outcome, assert_cases, compared, evaluate
 from factmem.testing.chat import ScriptedChatModel
 from tests.tables import table
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from factmem.llm._answer import AnswerType, Problem, Reading
+from factmem.llm.extraction import AnswerType, Problem, Reading
 from tests.tables import table
 
 

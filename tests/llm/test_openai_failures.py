@@ -14,8 +14,7 @@ from openai import AsyncOpenAI
 from pydantic import BaseModel
 
 from factmem.errors import ChatModelError, MissingExtraError
-from factmem.llm._api_errors import complaint, concern_of, repeats, texts_of
-from factmem.llm.openai import OpenAIChatModel
+from factmem.llm.openai import OpenAIChatModel, complaint, concern_of, repeats, texts_of
 from tests.chat_server import (
     ChatServer,
     Reply,

@@ -10,7 +10,7 @@ import pytest
 from openai.lib._pydantic import to_strict_json_schema
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from factmem.llm._answer import AnswerType, strict_schema
+from factmem.llm.extraction import AnswerType, strict_schema
 from tests.tables import table
 
 

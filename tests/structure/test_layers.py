@@ -44,7 +44,6 @@ SHARED = {
     "detection": {"_detector", "_synonyms"},
     "embedding": {"_named"},
     "encryption": {"_ciphers"},
-    "evaluation": {"_checks", "_draft", "_report"},
     "ledger": {
         "_entry_check",
         "_items",
@@ -55,7 +54,6 @@ SHARED = {
         "_trace",
         "_undo",
     },
-    "llm": {"_answer", "_api_errors"},
     "memory": {"_selection", "_statements"},
     "models": {"_definition_changes", "_display", "_values"},
     "prompt": {"_escaping", "_transcript"},

@@ -1,6 +1,6 @@
 """Commands that change facts, and with which a person decides about them; and watch.
 
-set, forget, erase; for all users rename, merge and convert. `targets.target_of` finds the concept
+set, forget, erase; for all users rename and convert. `targets.target_of` finds the concept
 of a keyword and parses values, so that a typed value keeps the kind of JSON that the application
 saved. Commands that remove something call `confirm` first.
 
@@ -217,37 +217,21 @@ async def _place_or_erased(store: Store, word: str) -> tuple[Place, datetime | N
     return await find_place(store, word), None
 
 
-BothRule: TypeAlias = Literal["later", "both"] | None
-IfBoth = Annotated[
-    BothRule, typer.Option(help="What a user with values of several keywords keeps.")
-]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only report what would be changed.")]
-New = Annotated[str, typer.Argument(metavar="NEW")]
 
 
 @command(asks=True)
 async def rename(
-    store: Store, keyword: Keyword, new: New, if_both: IfBoth = None, dry_run: DryRun = False
-) -> Answer:
-    """Rename a keyword in the facts of all users, and in their history."""
-    return await _merge(store, new, [keyword], if_both, dry_run=dry_run)
-
-
-@command(asks=True)
-async def merge(
     store: Store,
-    new: New,
     keywords: Annotated[list[str], typer.Argument(metavar="KEYWORD...")],
-    if_both: IfBoth = None,
+    new: Annotated[str, typer.Argument(metavar="NEW")],
+    if_both: Annotated[
+        Literal["later", "both"] | None,
+        typer.Option(help="What a user with values of several keywords keeps."),
+    ] = None,
     dry_run: DryRun = False,
 ) -> Answer:
-    """Give the facts of several keywords, with their history, one keyword, for all users."""
-    return await _merge(store, new, keywords, if_both, dry_run=dry_run)
-
-
-async def _merge(
-    store: Store, new: str, keywords: list[str], if_both: BothRule, *, dry_run: bool
-) -> Answer:
+    """Rename a keyword, or several to one, in the facts of all users, and in their history."""
     if not dry_run:
         names = ", ".join(map(repr, keywords))
         confirm(f"Store the facts of {names} as {new!r}, for all users?")

@@ -30,7 +30,7 @@ GROUPS = {
     "Read": "show recall places stats browse",
     "Review": "inbox accept reject correct undo review log diff watch history why",
     "Change": "set forget erase",
-    "Change concepts": "rename merge convert",
+    "Change concepts": "rename convert",
     "Measure": "eval",
     "Move": "import export sync mcp",
     "Maintain": "learn doctor verify anchor backup restore compact salvage keys",
@@ -63,8 +63,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "set": ("set product/my-app/user/alice city Paris --type text", "set alice pets Rex"),
     "forget": ("forget alice pets --value Rex", "forget alice --older-than 365d --purge"),
     "erase": ("erase alice", "erase product/my-app/user/alice --yes"),
-    "rename": ("rename home-city city --dry-run", "rename home-city city --if-both later"),
-    "merge": ("merge pets pet animals --if-both both", "merge pets pet --dry-run --json"),
+    "rename": ("rename home-city city --dry-run", "rename pet animals pets --if-both both"),
     "convert": (
         "--concepts app:CONCEPTS convert age app:to_int --operation ages --dry-run",
         "--concepts app:CONCEPTS convert age app:to_int --operation ages --yes",

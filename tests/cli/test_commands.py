@@ -984,7 +984,7 @@ def test_a_place_with_both_keywords_is_named(store: list[str]) -> None:
     assert found["is_dry_run"]
     assert [(each["place"], each["has_both"]) for each in found["changes"]] == [(ALICE, True)]
 
-    call(*store, "merge", "city", "home", "--if-both", "later", "--yes")
+    call(*store, "rename", "home", "city", "--if-both", "later", "--yes")
 
     shown = ask(*store, "show", ALICE, "--reveal")
     assert [(each["keyword"], each["value"]) for each in shown] == [("city", "Busan")]

@@ -210,22 +210,34 @@ class Visitor:
     place: str | None = None
     """The name of the only place that the visitor sees; None for all."""
 
+    @classmethod
+    def for_hours(cls, hours: int, name: str, role: Role, place: str | None = None) -> "Visitor":
+        """Return a visitor whose token expires after some hours."""
+        return cls(name, role, time.time() + hours * 3600, place)
+
     def may(self, role: Role) -> bool:
         """Return whether the visitor has a role, or one that includes it."""
         return [*Role].index(self.role) >= [*Role].index(role)
 
 
 class Tokens:
-    """Issues and checks tokens.
+    """Issues and checks the tokens of a page, which its links contain.
 
     Args:
         secret: The key of the signatures.
-        address: Where the page is: the links of another server with the same secret open nothing
-            here.
+        port: The port of the page.
+        proxy: The address at which a proxy serves it. The links of another address with the same
+            secret open nothing here.
     """
 
-    def __init__(self, secret: str, address: str) -> None:
-        self._key, self._address = secret.encode(), address
+    def __init__(self, secret: str, port: int, proxy: str | None = None) -> None:
+        self._key, self.port, self.proxy = secret.encode(), port, proxy
+        self.address: str = (proxy or f"http://127.0.0.1:{port}").rstrip("/")
+        """The address that browsers open."""
+
+    def link(self, visitor: Visitor) -> str:
+        """Return the link of a visitor."""
+        return f"{self.address}/enter?token={self.issued(visitor)}"
 
     def issued(self, visitor: Visitor) -> str:
         """Return a token for a visitor."""
@@ -249,5 +261,5 @@ class Tokens:
 
     def _signature(self, purpose: str, text: str) -> str:
         return hmac.new(
-            self._key, f"{purpose} {self._address} {text}".encode(), hashlib.sha256
+            self._key, f"{purpose} {self.address} {text}".encode(), hashlib.sha256
         ).hexdigest()

@@ -17,6 +17,7 @@ import anyio
 import typer
 
 from factmem._cli.commands import command
+from factmem._cli.desk import Desk
 from factmem._cli.opening import Store, load_embedder, load_memory, run
 from factmem._cli.options import GIVEN, EmbedderName
 from factmem._cli.output import (
@@ -29,7 +30,7 @@ from factmem._cli.output import (
     print_error,
     print_line,
 )
-from factmem._cli.port_guard import Role, guarded, listening, secret_of, serve_http
+from factmem._cli.port_guard import Role, Tokens, Visitor, guarded, listening, secret_of, serve_http
 from factmem.memory.conversations import LearningRun
 from factmem.models.places import MemoryScopesProfile, MemorySubject
 from factmem.providers.conversations import LearningState
@@ -91,13 +92,13 @@ def review(
     _check_installed("review", "review", "jinja2", "starlette", "uvicorn")
     if address is not None and not re.fullmatch(r"https://[^/?#\s]+/?", address):
         raise CommandError("--address must be https:// and a host: https://review.example.com")
-    from factmem._cli.review.pages import Door, serve
-
-    door = Door(port, address, secret_of(token_env))
-    visitor = door.visitor(name or getuser(), link or Role.ADMINISTRATOR, hours)
+    tokens = Tokens(secret_of(token_env), port, address)
+    visitor = Visitor.for_hours(hours, name or getuser(), link or Role.ADMINISTRATOR)
     if link is not None:
-        print_line(door.link(visitor))
+        print_line(tokens.link(visitor))
         return
+    from factmem._cli.review.pages import guarded_page
+
     options = GIVEN.get()
     found = load_embedder(embedder or options.embedder)
 
@@ -105,9 +106,10 @@ def review(
         await store.list_places(limit=1)  # a wrong key is an error of the command, not of a page
         with listening(port) as opened:
             if token_env is None or sys.stderr.isatty():
-                print_error(f"Open {door.link(visitor)}")
-            print_error(f"Serving on {door.address} until you press Ctrl+C")
-            await serve(store, options, door, opened, embedder=found, days=days)
+                print_error(f"Open {tokens.link(visitor)}")
+            print_error(f"Serving on {tokens.address} until you press Ctrl+C")
+            desk = Desk(store, options, embedder=found, days=days)
+            await serve_http(guarded_page(desk, tokens), opened)
 
     run(work)
 

@@ -35,7 +35,7 @@ from factmem._cli.application import app as command
 from factmem._cli.desk import Desk
 from factmem._cli.options import Options
 from factmem._cli.port_guard import Role, Tokens, Visitor
-from factmem._cli.review.pages import HEADERS, Door, Pages, guarded_page
+from factmem._cli.review.pages import HEADERS, Pages, guarded_page
 from factmem.models import FactState
 
 USER = MemorySubject("user", "", 1, per_entity=True)
@@ -43,7 +43,8 @@ APP = MemoryScope.Product("desk")
 PLAN = Concept("plan", "The tariff of the customer")
 PETS = Concept("pets", "The user's pets", FactType.MULTIPLE)
 ALICE, BOB = "product/desk/user/alice", "product/desk/user/bob"
-DOOR = Door(8765, None, "s" * 40)
+SECRET = "s" * 40
+TOKENS = Tokens(SECRET, 8765)
 HOST = "http://127.0.0.1:8765"
 TURNS = "\u202e\u202c\U000e0041\u2066"
 EVIL = f""""><script>alert(1)</script><img src=x onerror=alert(2)>' onmouseover='alert(3) javascript:{TURNS}x"""
@@ -64,9 +65,7 @@ class Site:
         """Open the link of a visitor in a browser."""
         visitor = Visitor(name, role, time.time() + 3600, place)
         async with self.client() as client:
-            answer = await client.get(
-                f"/enter?token={Tokens(DOOR.secret, DOOR.address).issued(visitor)}"
-            )
+            answer = await client.get(TOKENS.link(visitor))
             assert answer.status_code == 303
             yield client
 
@@ -89,7 +88,7 @@ class Site:
 async def _site(folder: Path) -> AsyncGenerator[Site]:
     async with LocalFileMemoryProvider(folder) as store:
         desk = Desk(store, Options(str(folder)))
-        yield Site(store, desk, guarded_page(desk, DOOR))
+        yield Site(store, desk, guarded_page(desk, TOKENS))
 
 
 def _said(quote: str, conversation: str = "chat-1", message: int = 1) -> FactSource:
@@ -185,7 +184,7 @@ async def test_the_inbox_shows_values_with_the_chat_around_them(site: Site) -> N
 async def _addresses(site: Site) -> list[tuple[str, str]]:
     """Return the method and an address of every route."""
     [fact] = await site.store.load(PLAN, USER.of("alice"), APP)
-    pages = Pages(site.desk, Tokens(DOOR.secret, DOOR.address), cookie="x", address=HOST)
+    pages = Pages(site.desk, TOKENS)
     found: list[tuple[str, str]] = []
     for route in pages.app.routes:
         assert isinstance(route, Route)
@@ -200,11 +199,10 @@ async def _addresses(site: Site) -> list[tuple[str, str]]:
 async def test_every_route_is_guarded(site: Site) -> None:
     """Without a token, with a wrong or expired one, or from another site nothing is served."""
     before = await site.values()
-    tokens = Tokens(DOOR.secret, DOOR.address)
-    good = tokens.issued(DOOR.visitor("jane", Role.ADMINISTRATOR, 1))
-    old = tokens.issued(Visitor("jane", Role.ADMINISTRATOR, time.time() - 1))
-    foreign = Tokens("x" * 40, DOOR.address).issued(DOOR.visitor("jane", Role.ADMINISTRATOR, 1))
-    raised = tokens.issued(DOOR.visitor("jane", Role.READER, 1)).split(".")[1]
+    good = TOKENS.issued(Visitor.for_hours(1, "jane", Role.ADMINISTRATOR))
+    old = TOKENS.issued(Visitor("jane", Role.ADMINISTRATOR, time.time() - 1))
+    foreign = Tokens("x" * 40, 8765).issued(Visitor.for_hours(1, "jane", Role.ADMINISTRATOR))
+    raised = TOKENS.issued(Visitor.for_hours(1, "jane", Role.READER)).split(".")[1]
     cookie = "factmem-review-8765={}".format
     attacks: list[tuple[dict[str, str], int]] = [
         ({}, 401),
@@ -227,7 +225,7 @@ async def test_every_route_is_guarded(site: Site) -> None:
                 assert answer.status_code == expected, (method, path, headers)
             token = {"cookie": cookie(good)}
             if method == "POST":  # no origin; no token of the form; that of another visitor
-                other = tokens.form_token(old)
+                other = TOKENS.form_token(old)
                 refused = 401 if path == "/enter" else 403  # that takes no cookie
                 assert (await client.post(path, headers=token)).status_code == refused
                 token["origin"] = HOST
@@ -304,7 +302,7 @@ async def test_who_sees_one_user_lets_nobody_see_another(empty: Site) -> None:
         assert other.status_code == 404
         page = await _send(client, "/links", "/links", {}, **fields, place="")
         [link] = re.findall(r'value="(http://127.0.0.1:8765/enter[^"]+)"', page.text)
-        visitor = Tokens(DOOR.secret, DOOR.address).visitor(link.partition("token=")[2])
+        visitor = TOKENS.visitor(link.partition("token=")[2])
         assert visitor is not None
         assert visitor.place == ALICE
 
@@ -346,9 +344,8 @@ async def test_accept_correct_reject_restore_and_undo(site: Site) -> None:
 
 async def test_a_link_replaces_no_session_without_a_click(site: Site) -> None:
     """A page of another site opened the attacker's link: later decisions had his name."""
-    tokens = Tokens(DOOR.secret, DOOR.address)
-    mallory = tokens.issued(DOOR.visitor("mallory", Role.REVIEWER, 1))
-    again = tokens.issued(DOOR.visitor("jane", Role.ADMINISTRATOR, 2))
+    mallory = TOKENS.issued(Visitor.for_hours(1, "mallory", Role.REVIEWER))
+    again = TOKENS.issued(Visitor.for_hours(2, "jane", Role.ADMINISTRATOR))
     cross = {"sec-fetch-site": "cross-site"}
 
     async def name(client: httpx.AsyncClient) -> str:
@@ -610,14 +607,14 @@ async def test_a_search_among_many_users(empty: Site) -> None:
 def test_the_command_prints_links(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A support tool issues links without the page; a link is never written to a log."""
     run = CliRunner().invoke
-    monkeypatch.setenv("SECRET", DOOR.secret)
+    monkeypatch.setenv("SECRET", SECRET)
     options = ["review", "--token-env", "SECRET", "--name", "tom", "--link", "reader"]
     done = run(command, [*options, "--address", "https://review.example.com/"])
     link = done.output.strip()
     assert link.startswith("https://review.example.com/enter?token=")
     token = link.partition("=")[2]
-    visitor = Tokens(DOOR.secret, "https://review.example.com").visitor(token)
-    assert Tokens(DOOR.secret, DOOR.address).visitor(token) is None  # another server's
+    visitor = Tokens(SECRET, 8765, "https://review.example.com").visitor(token)
+    assert TOKENS.visitor(token) is None  # another server's
     assert visitor is not None
     assert (visitor.name, visitor.role, visitor.place) == ("tom", Role.READER, None)
     for wrong in ("http://review.example.com", "https://example.com/review", "review.example.com"):
@@ -630,11 +627,11 @@ def test_the_command_prints_links(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 async def test_a_proxy_with_tls(tmp_path: Path) -> None:
     """Its address is a host and an origin, and the cookie is only for it."""
     async with LocalFileMemoryProvider(tmp_path) as store:
-        door = Door(8765, "https://review.example.com", DOOR.secret)
-        app = guarded_page(Desk(store, Options(str(tmp_path))), door)
-        link = door.link(door.visitor("jane", Role.READER, 1))
+        tokens = Tokens(SECRET, 8765, "https://review.example.com")
+        app = guarded_page(Desk(store, Options(str(tmp_path))), tokens)
+        link = tokens.link(Visitor.for_hours(1, "jane", Role.READER))
         transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url=door.address) as client:
+        async with httpx.AsyncClient(transport=transport, base_url=tokens.address) as client:
             entered = await client.get(link)
             assert entered.status_code == 303
             assert "Secure" in entered.headers["set-cookie"]

@@ -2,22 +2,17 @@
 
 Each page works without JavaScript. Facts and names are data: templates escape them, and the policy
 of the browser forbids scripts and styles of other origins and inside the page.
-
-Door: the address of the page, and the links that let people in.
 """
 
-import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, nullcontext
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from hmac import compare_digest
 from itertools import zip_longest
 from pathlib import Path
-from socket import socket
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
@@ -30,13 +25,11 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 from starlette.routing import BaseRoute, Route
 
 from factmem._cli.desk import Desk, editable
-from factmem._cli.opening import Store
-from factmem._cli.options import Options, parse_time
+from factmem._cli.options import parse_time
 from factmem._cli.output import CommandError, ExitCode, ago, counted, message_of, time_words
-from factmem._cli.port_guard import PortGuard, Role, Tokens, Visitor, serve_http
+from factmem._cli.port_guard import PortGuard, Role, Tokens, Visitor
 from factmem._cli.readings import Row, value_words
 from factmem._cli.targets import parse_place, place_name
-from factmem.embedding.base import Embedder
 from factmem.errors import FactmemError
 from factmem.ledger.history import FactChange
 from factmem.models._display import shown
@@ -172,9 +165,10 @@ _Page: TypeAlias = Callable[[Request], Awaitable[Response]]
 class Pages:
     """The application of `factmem review`, without the guard of its port."""
 
-    def __init__(self, desk: Desk, tokens: Tokens, *, cookie: str, address: str) -> None:
+    def __init__(self, desk: Desk, tokens: Tokens) -> None:
         self._desk, self._tokens = desk, tokens
-        self._cookie, self._address = cookie, address
+        self.cookie: str = f"factmem-review-{tokens.port}"
+        """The name of the cookie with the token."""
         self._turns = anyio.Semaphore(_AT_ONCE)
         self._templates = templates()
         self.app = Starlette(
@@ -276,7 +270,7 @@ class Pages:
     async def _enter(self, request: Request) -> Response:
         """Begin the session of a link. Another site, or another's session, needs a click."""
         visitor: Visitor = request.state.visitor
-        present = self._tokens.visitor(request.cookies.get(self._cookie, ""))
+        present = self._tokens.visitor(request.cookies.get(self.cookie, ""))
         is_other = present is not None and (present.name, present.role, present.place) != (
             *(visitor.name, visitor.role, visitor.place),
         )
@@ -285,10 +279,10 @@ class Pages:
             return self._page(request, "enter", token=request.state.token, present=present)
         response = RedirectResponse("/", 303)
         response.set_cookie(
-            self._cookie,
+            self.cookie,
             request.state.token,
             expires=datetime.fromtimestamp(visitor.expires).astimezone(),
-            secure=self._address.startswith("https:"),
+            secure=self._tokens.address.startswith("https:"),
             httponly=True,
             samesite="lax",  # a link in a mail has to work
         )
@@ -296,7 +290,7 @@ class Pages:
 
     async def _leave(self, request: Request) -> Response:
         response = HTMLResponse("You have left. Open your link to come back.")
-        response.delete_cookie(self._cookie)
+        response.delete_cookie(self.cookie)
         return response
 
     async def _links(self, request: Request) -> Response:
@@ -309,10 +303,9 @@ class Pages:
             raise CommandError("A link needs a name, and 1 to 720 hours")
         place = form["place"].strip()
         only = place_name(self._place(request, place)) if place else request.state.visitor.place
-        expires = datetime.now().astimezone().timestamp() + int(hours) * 3600
-        token = self._tokens.issued(Visitor(name, Role(form["role"]), expires, only))
-        link = f"{self._address}/enter?token={token}"
-        return self._page(request, "links", link=link, to=name, until=_time(expires))
+        guest = Visitor.for_hours(int(hours), name, Role(form["role"]), only)
+        until = time_words(datetime.fromtimestamp(guest.expires, UTC))
+        return self._page(request, "links", link=self._tokens.link(guest), to=name, until=until)
 
     async def _file(self, request: Request) -> Response:
         return FileResponse(HERE / request.url.path.removeprefix("/"))
@@ -514,59 +507,18 @@ def _count(digits: str) -> int:
     return int(digits) if digits.isdecimal() and len(digits) < 10 else -1
 
 
-def _time(seconds: float) -> str:
-    return time_words(datetime.fromtimestamp(seconds).astimezone(UTC))
-
-
 def _keywords(change: FactChange) -> set[str]:
     return {fact.concept.keyword for fact in change.facts}
 
 
-@dataclass(frozen=True, slots=True)
-class Door:
-    """Where the page is, and the secret that signs its links."""
-
-    port: int
-    proxy: str | None
-    secret: str
-
-    @property
-    def address(self) -> str:
-        """The address that browsers open."""
-        return (self.proxy or f"http://127.0.0.1:{self.port}").rstrip("/")
-
-    def visitor(self, name: str, role: Role, hours: int) -> Visitor:
-        """Return a visitor of all places for some hours."""
-        return Visitor(name, role, time.time() + hours * 3600)
-
-    def link(self, visitor: Visitor) -> str:
-        """Return the link of a visitor."""
-        return f"{self.address}/enter?token={Tokens(self.secret, self.address).issued(visitor)}"
-
-
-def guarded_page(desk: Desk, door: Door) -> PortGuard:
+def guarded_page(desk: Desk, tokens: Tokens) -> PortGuard:
     """Return the page with the guard of its port."""
-    tokens, cookie = Tokens(door.secret, door.address), f"factmem-review-{door.port}"
-    pages = Pages(desk, tokens, cookie=cookie, address=door.address)
+    pages = Pages(desk, tokens)
     return PortGuard(
         pages.app,
-        port=door.port,
+        port=tokens.port,
         admits=lambda token: tokens.visitor(token) is not None,
-        address=door.proxy,
-        cookie=cookie,
+        address=tokens.proxy,
+        cookie=pages.cookie,
         entrance="/enter",
     )
-
-
-async def serve(
-    store: Store,
-    options: Options,
-    door: Door,
-    opened: socket,
-    *,
-    embedder: Embedder | None,
-    days: int,
-) -> None:
-    """Serve the page on an open port until the process is interrupted."""
-    app = guarded_page(Desk(store, options, embedder=embedder, days=days), door)
-    await serve_http(app, opened)

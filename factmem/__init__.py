@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from factmem.detection.compression import RetrieveFactsFromHistory as RetrieveFactsFromHistory
     from factmem.detection.report import Detection as Detection
     from factmem.detection.report import DetectionReport as DetectionReport
+    from factmem.embedding.base import CallableEmbedder as CallableEmbedder
     from factmem.embedding.base import Embedder as Embedder
-    from factmem.embedding.callable import CallableEmbedder as CallableEmbedder
     from factmem.embedding.openai import OpenAIEmbedder as OpenAIEmbedder
     from factmem.encryption.aes256gcm import Aes256GCMEncryptor as Aes256GCMEncryptor
     from factmem.encryption.key import Key as Key
@@ -66,8 +66,7 @@ else:
             "agent.nodes": "Strategy",
             "detection.compression": "RetrieveFactsFromHistory",
             "detection.report": "Detection DetectionReport",
-            "embedding.base": "Embedder",
-            "embedding.callable": "CallableEmbedder",
+            "embedding.base": "CallableEmbedder Embedder",
             "embedding.openai": "OpenAIEmbedder",
             "encryption.aes256gcm": "Aes256GCMEncryptor",
             "encryption.key": "Key",

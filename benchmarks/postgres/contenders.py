@@ -9,7 +9,7 @@ from functools import cache
 from hashlib import shake_128
 from typing import Any, Protocol, Self
 
-from factmem.embedding.callable import CallableEmbedder
+from factmem.embedding.base import CallableEmbedder
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, SingleFact
 from factmem.models.places import MemoryScope, MemoryScopesProfile, MemorySubject

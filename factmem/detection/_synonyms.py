@@ -16,8 +16,7 @@ from factmem._text.spelling import given_values
 from factmem.detection._candidates import Candidate, Rules
 from factmem.detection._reconciliation import CurrentValues, Topic, same_value, topic_of
 from factmem.detection.report import JoinedKeyword
-from factmem.embedding.base import Embedder
-from factmem.embedding.openai import checked_vectors
+from factmem.embedding.base import Embedder, checked_vectors
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.models._values import Canonical
 from factmem.models.facts import AnyConcept, Concept, FactType

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from factmem._concurrency.threads import Workers
-from factmem.embedding.openai import EmbeddingModel, batches
+from factmem.embedding.base import EmbeddingModel, batches
 from factmem.errors import EmbeddingError, MissingExtraError
 
 __all__ = ["LiteLLMEmbedder"]

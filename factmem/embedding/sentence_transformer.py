@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from factmem._concurrency.threads import Workers
-from factmem.embedding.openai import EmbeddingModel
+from factmem.embedding.base import EmbeddingModel
 from factmem.errors import EmbeddingError, MissingExtraError
 
 __all__ = ["SentenceTransformerEmbedder"]

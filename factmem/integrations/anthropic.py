@@ -153,33 +153,25 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
 
     async def _edit(self, shown: str, changed: Callable[[str], str]) -> str:
         path = _path(shown)
-        if path == "/":
+        texts = await self._result(self._documents.texts(path))
+        if path == "/" or (texts and path not in texts):
             raise ToolError(f"The path {shown} is not a file.")
-        try:
-            return await self._attempt(self._documents.edit(path, changed))
-        except FileNotFoundError:
-            if await self._result(self._documents.texts(path)):
-                raise ToolError(f"The path {shown} is not a file.") from None
-            raise ToolError(_missing(shown)) from None
+        return await self._result(self._documents.edit(path, changed), missing=_missing(shown))
 
     async def _result(self, work: Awaitable[T], *, taken: str = "", missing: str = "") -> T:
         """Return the result of a method of the documents; convert its error for Claude."""
-        try:
-            return await self._attempt(work)
-        except FileExistsError:
-            raise ToolError(taken) from None
-        except FileNotFoundError:
-            raise ToolError(missing) from None
-        except NotADirectoryError as exc:
-            raise ToolError(f"{_ROOT}{exc} is a file, not a directory") from None
-
-    async def _attempt(self, work: Awaitable[T]) -> T:
         try:
             return await work
         except StorageError as exc:
             if self._on_failure is not None:
                 self._on_failure(exc)
             raise ToolError(UNREACHABLE) from exc
+        except FileExistsError:
+            raise ToolError(taken) from None
+        except FileNotFoundError:
+            raise ToolError(missing) from None
+        except NotADirectoryError as exc:
+            raise ToolError(f"{_ROOT}{exc} is a file, not a directory") from None
         except ValueError as exc:
             raise ToolError(str(exc)) from None
 

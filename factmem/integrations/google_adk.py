@@ -91,9 +91,7 @@ class FactmemMemoryService(BaseMemoryService):
         user = (session.app_name, session.user_id)
         key, said = (*user, session.id), _said(session.events)
         since, self._seen[key] = self._seen.get(key, 0), len(said)
-        ids = [each.id for each in said[since:]]
-        chat = chat_of(said)
-        await self._learn(user, chat, since, session.id, ids)
+        await self._learn(user, said, since, session.id)
 
     async def add_events_to_memory(
         self,
@@ -105,17 +103,10 @@ class FactmemMemoryService(BaseMemoryService):
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
         """Detect facts in some events; does nothing without `auto_detect`."""
-        said = _said(events)
-        ids, user = [each.id for each in said], (app_name, user_id)
-        await self._learn(user, chat_of(said), 0, session_id, ids)
+        await self._learn((app_name, user_id), _said(events), 0, session_id)
 
     async def _learn(
-        self,
-        user: tuple[str, str],
-        chat: list[dict[str, object]],
-        since: int,
-        name: str | None,
-        ids: list[str],
+        self, user: tuple[str, str], said: Sequence[Event], since: int, name: str | None
     ) -> None:
         is_stored = False
         if name is not None and self._is_keeping:
@@ -123,7 +114,12 @@ class FactmemMemoryService(BaseMemoryService):
             turns = await self._runs.attempt(lambda: last(last=1)) or []
             is_stored = any({_STATE, _EVENT} & turn.message.keys() for turn in turns)
         await self._runs.learn(
-            user, chat, since=since, conversation=name, ids=ids, is_stored=is_stored
+            user,
+            chat_of(said),
+            since=since,
+            conversation=name,
+            ids=[each.id for each in said[since:]],
+            is_stored=is_stored,
         )
 
     async def delete_memory(

@@ -199,48 +199,45 @@ class FactmemSessionRepository(SessionRepository):
 
     def create_session(self, session: Session, **kwargs: Any) -> Session:
         """Store a new session."""
-        self._write(_session_path(session.session_id), session.to_dict(), is_new=True)
+        self._write(session.to_dict(), session.session_id, is_new=True)
         return session
 
     def read_session(self, session_id: str, **kwargs: Any) -> Session | None:
         """Return a session; None if there is none."""
-        found = self._read(_session_path(session_id))
+        found = self._read(session_id)
         return None if found is None else Session.from_dict(found)
 
     def create_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
         """Store the state of a new agent."""
-        path = _agent_path(session_id, session_agent.agent_id)
-        self._write(path, session_agent.to_dict(), is_new=True)
+        self._write(session_agent.to_dict(), session_id, session_agent.agent_id, is_new=True)
 
     def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
         """Return the state of an agent; None if there is none."""
-        found = self._read(_agent_path(session_id, agent_id))
+        found = self._read(session_id, agent_id)
         return None if found is None else SessionAgent.from_dict(found)
 
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
         """Replace the state of an agent."""
-        path = _agent_path(session_id, session_agent.agent_id)
-        self._write(path, session_agent.to_dict(), is_new=False)
+        self._write(session_agent.to_dict(), session_id, session_agent.agent_id)
 
     def create_multi_agent(
         self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any
     ) -> None:
         """Store the state of a new graph or swarm."""
-        path = _agent_path(session_id, multi_agent.id, "graphs")
-        self._write(path, multi_agent.serialize_state(), is_new=True)
+        state = multi_agent.serialize_state()
+        self._write(state, session_id, multi_agent.id, "graphs", is_new=True)
 
     def read_multi_agent(
         self, session_id: str, multi_agent_id: str, **kwargs: Any
     ) -> dict[str, Any] | None:
         """Return the state of a graph or swarm; None if there is none."""
-        return self._read(_agent_path(session_id, multi_agent_id, "graphs"))
+        return self._read(session_id, multi_agent_id, "graphs")
 
     def update_multi_agent(
         self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any
     ) -> None:
         """Replace the state of a graph or swarm."""
-        path = _agent_path(session_id, multi_agent.id, "graphs")
-        self._write(path, multi_agent.serialize_state(), is_new=False)
+        self._write(multi_agent.serialize_state(), session_id, multi_agent.id, "graphs")
 
     def create_message(
         self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
@@ -250,7 +247,7 @@ class FactmemSessionRepository(SessionRepository):
         A repeated call changes nothing.
         """
         (chat,) = chat_of([session_message.to_message()], is_whole=True)
-        message = {**chat, _WHOLE: _json(session_message.to_dict())}
+        message = {**chat, _WHOLE: orjson.loads(orjson.dumps(session_message.to_dict()))}
         name = str(session_message.message_id)
         chat_at = self._conversation(session_id, agent_id)
         SHARED_PORTAL.call(lambda: chat_at.append(message, ids=[name]))
@@ -288,12 +285,13 @@ class FactmemSessionRepository(SessionRepository):
     def _conversation(self, session_id: str, agent_id: str) -> Conversation:
         return self._memory.conversation(_name(session_id, agent_id))
 
-    def _read(self, path: str) -> dict[str, Any] | None:
+    def _read(self, *names: str) -> dict[str, Any] | None:
+        path = _path(*names)
         text = SHARED_PORTAL.call(self._documents.texts, path).get(path)
         return None if text is None else orjson.loads(text)
 
-    def _write(self, path: str, fields: dict[str, Any], *, is_new: bool) -> None:
-        text = orjson.dumps(_json(fields)).decode()
+    def _write(self, fields: dict[str, Any], *names: str, is_new: bool = False) -> None:
+        path, text = _path(*names), orjson.dumps(fields).decode()
         SHARED_PORTAL.call(lambda: self._documents.write(path, text, must_be_new=is_new))
 
 
@@ -359,16 +357,10 @@ _WHOLE = "strands"
 """The key of the whole message in a stored one."""
 
 
-def _json(fields: dict[str, Any]) -> Any:
-    return orjson.loads(orjson.dumps(fields))
-
-
-def _session_path(session_id: str) -> str:
-    return f"/{quote(session_id, safe='')}/session.json"
-
-
-def _agent_path(session_id: str, agent_id: str, kind: str = "agents") -> str:
-    return f"/{quote(session_id, safe='')}/{kind}/{quote(agent_id, safe='')}.json"
+def _path(session_id: str, agent_id: str | None = None, kind: str = "agents") -> str:
+    """Return the path of the state of a session, or of an agent or a graph in it."""
+    own = "session" if agent_id is None else f"{kind}/{quote(agent_id, safe='')}"
+    return f"/{quote(session_id, safe='')}/{own}.json"
 
 
 def chat_of(messages: Iterable[Message], *, is_whole: bool = False) -> list[dict[str, object]]:

@@ -27,8 +27,8 @@ from pydantic_core import ErrorDetails, PydanticCustomError, from_json, to_json
 
 from factmem._text.spelling import alike, given_values, near_key, tidy_keyword
 from factmem.errors import ChatModelError, ExtractionError
-from factmem.llm.extraction import begins_as_json, unwrapped
 from factmem.llm.base import DefinedTool
+from factmem.llm.extraction import begins_as_json, unwrapped
 from factmem.memory._chat_detection import detect_in_texts
 from factmem.memory._loading import recall_facts
 from factmem.memory._parts import MemoryParts

@@ -23,8 +23,7 @@ from anyio import (
 )
 
 from factmem._concurrency.threads import PerLoop
-from factmem.embedding.base import Embedder, QueryEmbedder
-from factmem.embedding.openai import checked_vectors
+from factmem.embedding.base import Embedder, QueryEmbedder, checked_vectors
 from factmem.errors import EmbeddingError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.models.places import Identity, Place

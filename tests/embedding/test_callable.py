@@ -10,8 +10,7 @@ import anyio
 import numpy as np
 import pytest
 
-from factmem.embedding.base import Embedder
-from factmem.embedding.callable import CallableEmbedder
+from factmem.embedding.base import CallableEmbedder, Embedder
 from factmem.errors import EmbeddingError
 from tests.tables import table
 

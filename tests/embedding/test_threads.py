@@ -10,7 +10,7 @@ import anyio
 import pytest
 from anyio.to_thread import current_default_thread_limiter
 
-from factmem.embedding.callable import CallableEmbedder
+from factmem.embedding.base import CallableEmbedder
 from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
 
 

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from factmem.embedding.callable import CallableEmbedder
+from factmem.embedding.base import CallableEmbedder
 from factmem.errors import ChatModelError, MissingExtraError
 from factmem.events import MemoryEvents, MemoryOperation
 from factmem.integrations.opentelemetry import MemoryMetrics, MemorySpans

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factmem.agent.agent import Agent
-from factmem.embedding.base import Embedder
-from factmem.embedding.callable import CallableEmbedder
+from factmem.embedding.base import CallableEmbedder, Embedder
 from factmem.events import MemoryEvent
 from factmem.llm.openai import OpenAIChatModel
 from factmem.memory.agent_memory import AgentMemory

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from factmem.embedding.callable import CallableEmbedder
+from factmem.embedding.base import CallableEmbedder
 from factmem.errors import ChatModelError, UnboundSubjectError
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.memory.agent_memory import AgentMemory

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from factmem.embedding.callable import CallableEmbedder
+from factmem.embedding.base import CallableEmbedder
 from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvent
 from factmem.memory.agent_memory import AgentMemory

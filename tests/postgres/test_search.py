@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from factmem.embedding.callable import CallableEmbedder
+from factmem.embedding.base import CallableEmbedder
 from factmem.encryption import Aes256GCMEncryptor
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import (

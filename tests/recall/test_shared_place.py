@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import anyio
 
-from factmem.embedding.callable import CallableEmbedder
+from factmem.embedding.base import CallableEmbedder
 from factmem.models.places import Place
 from factmem.providers.in_memory import InMemoryProvider
 from tests.world import AGENT, COMPANY, USER, bare_note, recall_memory

@@ -13,7 +13,7 @@ from factmem.agent.nodes import (
 )
 from factmem.agent.tools import Tool
 from factmem.detection.report import DetectionReport
-from factmem.embedding.callable import CallableEmbedder
+from factmem.embedding.base import CallableEmbedder
 from factmem.llm.base import ChatModel
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept

@@ -336,19 +336,6 @@ class ReadItems:
     rejected: list[RejectedItem] = field(default_factory=list[RejectedItem])
 
 
-@dataclass(slots=True)
-class Verdict:
-    """The decisions about the items of an answer."""
-
-    report: DetectionReport = field(default_factory=DetectionReport)
-    repeated: list[PlacedFact] = field(default_factory=list[PlacedFact])
-    """Facts that are current from the same message: nothing is written."""
-    pasted: list[PlacedFact] = field(default_factory=list[PlacedFact])
-    """Instructions that may be pasted: proposed to the caller only, nothing is written."""
-    ended: set[tuple[Topic, Canonical]] = field(default_factory=set[tuple[Topic, Canonical]])
-    """The values of `report.retracted`, for a fast look-up."""
-
-
 def read_items(items: Sequence[JsonValue], rules: Rules, *, first: int = 0) -> ReadItems:
     """Read the items of one answer from the position `first` on; beyond 500 they are rejected."""
     read = ReadItems()
@@ -381,12 +368,11 @@ def new_items(
     read: ReadItems, current: CurrentValues, earlier: EarlierStatements | None
 ) -> list[int]:
     """Return the positions of the candidates that would change something."""
-    known = Verdict()
+    known = Verdict(current, earlier)
     return [
         place
         for place, each in enumerate(read.candidates)
-        if (each.is_retraction or current.confirmed(each) is None)
-        and (earlier is None or not _is_learnt(each, earlier, current, known))
+        if (each.is_retraction or current.confirmed(each) is None) and not known.is_learnt(each)
     ]
 
 
@@ -396,7 +382,7 @@ def reconcile(
     *,
     earlier: EarlierStatements | None = None,
     can_forget: bool = True,
-) -> Verdict:
+) -> "Verdict":
     """Decide what to do about the items of an answer, whose keywords are joined.
 
     A statement that was learnt before changes nothing. Of contradicting items the one about the
@@ -404,51 +390,178 @@ def reconcile(
     earlier of two goes into the history. A made-up keyword never loses a value like this: see
     `_settled_type`.
     """
-    verdict = Verdict(DetectionReport(rejected=list(read.rejected)))
+    verdict = Verdict(current, earlier, can_forget=can_forget)
+    verdict.report.rejected.extend(read.rejected)
     topics: dict[Topic, list[Candidate]] = {}
     for candidate in read.candidates:
-        if earlier is not None and _is_learnt(candidate, earlier, current, verdict):
+        if verdict.is_learnt(candidate):
             continue
         if candidate.is_proposal:
-            _propose(candidate, current, verdict)
+            verdict.propose(candidate)
             continue
         worded = _as_worded_before(candidate, current)
         topics.setdefault(topic_of(worded), []).append(worded)
     for topic in topics.values():
-        settled = _settled(topic, current)
-        for candidate in _last_words(settled, current, verdict):
-            _judge(candidate, current, verdict, can_forget=can_forget)
+        verdict.judge(_settled(topic, current))
     verdict.report.rejected.sort(key=lambda each: each.position)
     verdict.report.doubtful.sort(key=lambda each: each.position)
     return verdict
 
 
-def _is_learnt(
-    candidate: Candidate, earlier: EarlierStatements, current: CurrentValues, verdict: Verdict
-) -> bool:
-    """Whether a statement was learnt before, and then record that in the verdict."""
-    identity, concept, source = candidate.place.identity, candidate.concept, candidate.source
-    if candidate.is_retraction:
-        if not earlier.has_retraction(identity, concept.keywords, candidate.key, source):
+class Verdict:
+    """The decisions about the items of an answer."""
+
+    def __init__(
+        self,
+        current: CurrentValues,
+        earlier: EarlierStatements | None = None,
+        *,
+        can_forget: bool = True,
+    ) -> None:
+        self._current, self._earlier, self._can_forget = current, earlier, can_forget
+        self.report = DetectionReport()
+        self.repeated: list[PlacedFact] = []
+        """Facts that are current from the same message: nothing is written."""
+        self.pasted: list[PlacedFact] = []
+        """Instructions that may be pasted: proposed to the caller only, nothing is written."""
+        self._ended: set[tuple[Topic, Canonical]] = set()
+
+    def is_learnt(self, candidate: Candidate) -> bool:
+        """Whether a statement was learnt before, and then record that."""
+        identity, concept, source = candidate.place.identity, candidate.concept, candidate.source
+        earlier = self._earlier
+        if earlier is None:
             return False
-        verdict.report.rejected.append(refused(candidate, RejectionReason.LEARNT))
+        if candidate.is_retraction:
+            if not earlier.has_retraction(identity, concept.keywords, candidate.key, source):
+                return False
+            self._refuse(candidate, RejectionReason.LEARNT)
+            return True
+        value = text_of(candidate.key)
+        fact = earlier.fact(identity, candidate.digest, concept.keywords, value, source.quote)
+        if fact is None:
+            return False
+        old, held = self._current.learnt(identity, fact["id"]), self._current.confirmed(candidate)
+        if old is not None and held is None and concept.fact_type is FactType.MULTIPLE:
+            said = Said(concept.keyword, value, source.quote or "")
+            words = (text_of(canonical(each)) for each in old.fact.values)
+            if not any(said.is_reworded(said._replace(value=each)) for each in words):
+                return False  # another value of the same words, which the first reading missed
+        held = old or held
+        if held is None or candidate.is_proposal:
+            self._refuse(candidate, RejectionReason.LEARNT)
+        elif held not in self.repeated:
+            self.repeated.append(held)
         return True
-    value = text_of(candidate.key)
-    fact = earlier.fact(identity, candidate.digest, concept.keywords, value, source.quote)
-    if fact is None:
-        return False
-    old, held = current.learnt(identity, fact["id"]), current.confirmed(candidate)
-    if old is not None and held is None and concept.fact_type is FactType.MULTIPLE:
-        said = Said(concept.keyword, value, source.quote or "")
-        words = (text_of(canonical(each)) for each in old.fact.values)
-        if not any(said.is_reworded(said._replace(value=each)) for each in words):
-            return False  # another value of the same words, which the first reading missed
-    held = old or held
-    if held is None or candidate.is_proposal:
-        verdict.report.rejected.append(refused(candidate, RejectionReason.LEARNT))
-    elif held not in verdict.repeated:
-        verdict.repeated.append(held)
-    return True
+
+    def propose(self, candidate: Candidate) -> None:
+        """Record a candidate that its quote does not prove as a proposal, or a retraction of one."""
+        if candidate.is_retraction:
+            self._end(candidate, is_proposed=True)
+        elif Doubt.PASTED in candidate.doubts:
+            self._refuse(candidate, RejectionReason.PASTED)
+            fact = replace(fact_of(candidate, candidate.importance), state=FactState.STATED)
+            self.pasted.append(PlacedFact(candidate.place, fact))
+        elif (known := self._current.confirmed(candidate)) is not None:
+            self.repeated.append(known)
+        else:
+            self._record(candidate, self.report.proposed)
+
+    def judge(self, topic: Sequence[Candidate]) -> None:
+        """Decide about the candidates of one concept in one place."""
+        for candidate in self._last_words(topic):
+            known = self._current.confirmed(candidate)
+            if candidate.is_retraction:
+                self._end(candidate)
+            elif known is None:
+                self._record(candidate, self.report.saved)
+            else:
+                # A repetition by a model does not change what the application set.
+                old = known.fact
+                fact = fact_of(candidate, old.importance, old.expires_at)
+                is_repeat = (
+                    candidate.source.conversation is not None
+                    and is_same_message(old.id, candidate.digest)
+                    and old.source is not None
+                    and old.source.quote is not None
+                )
+                listed = self.repeated if is_repeat else self.report.confirmed
+                listed.append(PlacedFact(candidate.place, fact))
+
+    def _last_words(self, topic: Sequence[Candidate]) -> list[Candidate]:
+        """Return the candidates about one concept in one place that no other one overrules."""
+        latest: dict[Canonical, Candidate] = {}
+        for candidate in sorted(topic, key=lambda each: each.order):
+            before = latest.get(candidate.key)
+            if before is not None and before.is_retraction == candidate.is_retraction:
+                self._refuse(candidate, RejectionReason.DUPLICATE)
+                continue
+            if before is not None:
+                self._refuse(before, RejectionReason.SUPERSEDED)
+            latest[candidate.key] = candidate
+        if topic[0].concept.fact_type is FactType.MULTIPLE:
+            return list(latest.values())
+        return self._of_one_value(topic, list(latest.values()))
+
+    def _of_one_value(
+        self, topic: Sequence[Candidate], candidates: list[Candidate]
+    ) -> list[Candidate]:
+        """Return the candidates that no other one overrules if only one value can be true."""
+        stated = [each for each in topic if not each.is_retraction]
+        newest = max(stated, key=lambda each: (each.is_present, each.order), default=None)
+        if newest is None:
+            return candidates
+        is_taken_back = any(each.is_retraction and each.key == newest.key for each in candidates)
+        held: list[Candidate] = []
+        for each in candidates:
+            is_new = each.is_retraction or self._current.confirmed(each) is None
+            is_planned = not (each.is_retraction or each.is_present or (each.is_over and is_new))
+            if is_planned or (each.is_retraction if is_taken_back else each.key == newest.key):
+                held.append(each)
+            elif is_taken_back or each.is_retraction or not is_new:
+                self._refuse(each, RejectionReason.SUPERSEDED)
+            else:
+                fact = fact_of(each, each.importance, is_superseded=True)
+                self.report.superseded.append(PlacedFact(each.place, fact))
+        return held
+
+    def _end(self, candidate: Candidate, *, is_proposed: bool = False) -> None:
+        """Record the end of a value, which a person has to decide if its quote does not prove it."""
+        found = self._current.match(candidate)
+        if found is None:
+            self._refuse(candidate, RejectionReason.NOT_STORED)
+            return
+        placed, value = found
+        concept = placed.fact.concept
+        ended = (topic_of(candidate), canonical(concept.codec.dump(value, concept.keyword)))
+        if Doubt.PASTED in candidate.doubts:
+            self._refuse(candidate, RejectionReason.PASTED)
+        elif not self._can_forget and not is_proposed:
+            self._refuse(candidate, RejectionReason.UNSUPPORTED)
+        elif ended in self._ended and not is_proposed:
+            self._refuse(candidate, RejectionReason.DUPLICATE)
+        else:
+            if not is_proposed:
+                self._ended.add(ended)
+            said_at, source = candidate.said_at, candidate.source
+            self.report.retracted.append(
+                Retraction(placed.place, concept, value, said_at, source, is_proposed)
+            )
+            self._flag(candidate)
+
+    def _record(self, candidate: Candidate, listed: list[PlacedFact]) -> None:
+        listed.append(PlacedFact(candidate.place, fact_of(candidate, candidate.importance)))
+        self._flag(candidate)
+
+    def _refuse(self, candidate: Candidate, reason: RejectionReason) -> None:
+        self.report.rejected.append(refused(candidate, reason))
+
+    def _flag(self, candidate: Candidate) -> None:
+        if candidate.doubts:
+            what = candidate.place, candidate.concept, candidate.value, candidate.is_retraction
+            is_kept = not candidate.is_proposal
+            doubtful = DoubtfulItem(candidate.position, candidate.doubts, *what, is_kept=is_kept)
+            self.report.doubtful.append(doubtful)
 
 
 def _as_worded_before(candidate: Candidate, current: CurrentValues) -> Candidate:
@@ -466,32 +579,6 @@ def _as_worded_before(candidate: Candidate, current: CurrentValues) -> Candidate
         if said.is_reworded(Said(concept.keyword, text_of(key), old.quote or "")):
             return replace(candidate, concept=concept, key=key, value=value)
     return candidate
-
-
-def _propose(candidate: Candidate, current: CurrentValues, verdict: Verdict) -> None:
-    """Record a candidate that its quote does not prove as a proposal, or as a retraction of one."""
-    if candidate.is_retraction:
-        found = current.match(candidate)
-        if found is None:
-            verdict.report.rejected.append(refused(candidate, RejectionReason.NOT_STORED))
-        elif Doubt.PASTED in candidate.doubts:
-            verdict.report.rejected.append(refused(candidate, RejectionReason.PASTED))
-        else:
-            placed, value = found
-            said_at, source = candidate.said_at, candidate.source
-            ended = Retraction(placed.place, placed.fact.concept, value, said_at, source, True)
-            verdict.report.retracted.append(ended)
-            _flag(candidate, verdict)
-    elif Doubt.PASTED in candidate.doubts:
-        verdict.report.rejected.append(refused(candidate, RejectionReason.PASTED))
-        fact = replace(fact_of(candidate, candidate.importance), state=FactState.STATED)
-        verdict.pasted.append(PlacedFact(candidate.place, fact))
-    elif (known := current.confirmed(candidate)) is not None:
-        verdict.repeated.append(known)
-    else:
-        fact = fact_of(candidate, candidate.importance)
-        verdict.report.proposed.append(PlacedFact(candidate.place, fact))
-        _flag(candidate, verdict)
 
 
 def _settled(topic: list[Candidate], current: CurrentValues) -> list[Candidate]:
@@ -530,100 +617,6 @@ def _settled_type(topic: Sequence[Candidate], current: CurrentValues) -> FactTyp
         else:
             held = {each.key}
     return FactType.SINGLE
-
-
-def _last_words(
-    topic: list[Candidate], current: CurrentValues, verdict: Verdict
-) -> list[Candidate]:
-    """Return the candidates about one concept in one place that no other one overrules."""
-    latest: dict[Canonical, Candidate] = {}
-    for candidate in sorted(topic, key=lambda each: each.order):
-        before = latest.get(candidate.key)
-        if before is not None and before.is_retraction == candidate.is_retraction:
-            verdict.report.rejected.append(refused(candidate, RejectionReason.DUPLICATE))
-            continue
-        if before is not None:
-            verdict.report.rejected.append(refused(before, RejectionReason.SUPERSEDED))
-        latest[candidate.key] = candidate
-    if topic[0].concept.fact_type is FactType.MULTIPLE:
-        return list(latest.values())
-    return _of_one_value(topic, list(latest.values()), current, verdict)
-
-
-def _of_one_value(
-    topic: list[Candidate], candidates: list[Candidate], current: CurrentValues, verdict: Verdict
-) -> list[Candidate]:
-    """Return the candidates that no other one overrules if only one value can be true."""
-    stated = [each for each in topic if not each.is_retraction]
-    newest = max(stated, key=lambda each: (each.is_present, each.order), default=None)
-    if newest is None:
-        return candidates
-    is_taken_back = any(each.is_retraction and each.key == newest.key for each in candidates)
-    held: list[Candidate] = []
-    for each in candidates:
-        is_new = each.is_retraction or current.confirmed(each) is None
-        is_planned = not (each.is_retraction or each.is_present or (each.is_over and is_new))
-        if is_planned or (each.is_retraction if is_taken_back else each.key == newest.key):
-            held.append(each)
-        elif is_taken_back or each.is_retraction or current.confirmed(each) is not None:
-            verdict.report.rejected.append(refused(each, RejectionReason.SUPERSEDED))
-        else:
-            fact = fact_of(each, each.importance, is_superseded=True)
-            verdict.report.superseded.append(PlacedFact(each.place, fact))
-    return held
-
-
-def _judge(
-    candidate: Candidate, current: CurrentValues, verdict: Verdict, *, can_forget: bool
-) -> None:
-    known = current.confirmed(candidate)
-    if candidate.is_retraction:
-        _judge_retraction(candidate, current, verdict, can_forget=can_forget)
-    elif known is None:
-        fact = fact_of(candidate, candidate.importance)
-        verdict.report.saved.append(PlacedFact(candidate.place, fact))
-        _flag(candidate, verdict)
-    else:
-        # A repetition by a model does not change what the application set.
-        old = known.fact
-        fact = fact_of(candidate, old.importance, old.expires_at)
-        is_repeat = (
-            candidate.source.conversation is not None
-            and is_same_message(old.id, candidate.digest)
-            and old.source is not None
-            and old.source.quote is not None
-        )
-        listed = verdict.repeated if is_repeat else verdict.report.confirmed
-        listed.append(PlacedFact(candidate.place, fact))
-
-
-def _judge_retraction(
-    candidate: Candidate, current: CurrentValues, verdict: Verdict, *, can_forget: bool
-) -> None:
-    found = current.match(candidate)
-    if found is None:
-        verdict.report.rejected.append(refused(candidate, RejectionReason.NOT_STORED))
-        return
-    placed, value = found
-    concept, said_at = placed.fact.concept, candidate.said_at
-    retraction = Retraction(placed.place, concept, value, said_at, candidate.source)
-    ended = (topic_of(candidate), canonical(concept.codec.dump(value, concept.keyword)))
-    if not can_forget:
-        verdict.report.rejected.append(refused(candidate, RejectionReason.UNSUPPORTED))
-    elif ended in verdict.ended:
-        verdict.report.rejected.append(refused(candidate, RejectionReason.DUPLICATE))
-    else:
-        verdict.ended.add(ended)
-        verdict.report.retracted.append(retraction)
-        _flag(candidate, verdict)
-
-
-def _flag(candidate: Candidate, verdict: Verdict) -> None:
-    if candidate.doubts:
-        what = candidate.place, candidate.concept, candidate.value, candidate.is_retraction
-        is_kept = not candidate.is_proposal
-        doubtful = DoubtfulItem(candidate.position, candidate.doubts, *what, is_kept=is_kept)
-        verdict.report.doubtful.append(doubtful)
 
 
 def fact_of(

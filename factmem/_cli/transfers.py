@@ -14,17 +14,18 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import IO, Annotated, Any, TypeAlias
+from typing import IO, Annotated, Any, ClassVar, TypeAlias
 
 import anyio
 import typer
+from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from factmem._cli.commands import command
 from factmem._cli.maintenance import Erased, receipts_of
@@ -70,32 +71,75 @@ from factmem.transfer.devices import (
 )
 from factmem.transfer.reports import ImportProblem, ImportReport
 
-COLUMNS = (
-    "place",
-    "keyword",
-    "value",
-    "type",
-    "fact_type",
-    "description",
-    "timestamp",
-    "importance",
-    "expires_at",
-    "since",
-    "until",
-)
-"""The columns of a row; `keyword` and `value` are required."""
 _MOST_ROWS = 1_000_000
 """All rows are in memory until they are checked, with 1 to 2 KB for each."""
 
 
+def _lower(given: object) -> object:
+    return given.lower() if isinstance(given, str) else given
+
+
+def _upper(given: object) -> object:
+    return given.upper() if isinstance(given, str) else given
+
+
+def _aware(given: object) -> datetime:
+    """Parse a time; a naive one is in UTC."""
+    try:
+        when = datetime.fromisoformat(str(given))
+    except ValueError:
+        raise ValueError("must be a time: 2026-03-01T12:00:00Z") from None
+    return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+_Time: TypeAlias = Annotated[datetime | None, BeforeValidator(_aware)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """The columns of a row; `keyword` and `value` are required."""
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+    place: str | None = None
+    keyword: str
+    value: Any
+    type: Annotated[Kind | None, BeforeValidator(_lower)] = None
+    fact_type: Annotated[FactType | None, BeforeValidator(_upper)] = None
+    description: str | None = None
+    timestamp: _Time = None
+    importance: float | None = None
+    expires_at: _Time = None
+    since: str | int | None = None
+    until: str | int | None = None
+
+
+_NAMES = [each.name for each in fields(Columns)]
+
+
+@cache
+def _adapter() -> TypeAdapter[Columns]:
+    return TypeAdapter(Columns)
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a file: its position and its columns."""
+    """A row of a file: its position and its columns, as they were written."""
 
     where: str
-    columns: Mapping[str, Any]
+    given: Mapping[str, Any]
     is_typed: bool
     """Whether the value is JSON already; otherwise it is a string to parse."""
+
+    def columns(self) -> Columns:
+        """Return the columns, parsed."""
+        try:
+            return _adapter().validate_python(self.given)
+        except ValidationError as exc:
+            first = exc.errors(include_url=False, include_input=False)[0]
+            name, problem = first["loc"][0], first["msg"].removeprefix("Value error, ")
+            if name not in _NAMES:
+                problem = f"it is unknown; the columns are {', '.join(_NAMES)}"
+            raise CommandError(f"column {name!r}: {problem}") from None
 
 
 def csv_rows(file: IO[bytes]) -> Iterator[Row]:
@@ -105,10 +149,10 @@ def csv_rows(file: IO[bytes]) -> Iterator[Row]:
         names = reader.fieldnames or ()
         if len({*names}) < len(names):
             raise CommandError("Line 1 names a column twice")
-        if missing := _NEEDED - {*names}:
+        if missing := {"keyword", "value"} - {*names}:
             raise CommandError(
                 f"Line 1 must name the columns, and {min(missing)!r} is missing: "
-                f"the columns are {', '.join(COLUMNS)}"
+                f"the columns are {', '.join(_NAMES)}"
             )
         for columns in reader:
             if None in columns or None in columns.values():
@@ -178,67 +222,63 @@ class RowReader:
             if len(found) == _MOST_ROWS:
                 raise CommandError(f"An import has at most {_MOST_ROWS:,} rows: split the file")
             try:
-                _check_columns(row.columns)
-                place = self._place_of(row.columns)
-                target = await self._target(row, place)
-                found.append(PlacedFact(place, self._fact(row, target, place)))
+                columns = row.columns()
+                place = self._place_of(columns)
+                target = await self._target(row, columns, place)
+                found.append(PlacedFact(place, self._fact(row, columns, target, place)))
             except (CommandError, ValueError, TypeError) as exc:
                 raise CommandError(f"{row.where}: {exc}; nothing was imported") from None
         return found
 
-    def _fact(self, row: Row, target: Target, place: Place) -> AnyFact:
-        columns = row.columns
-        fields: dict[str, Any] = {
-            "timestamp": _time(columns, "timestamp") or self._now,
-            "expires_at": _time(columns, "expires_at"),
-            "since": _period(columns, "since"),
-            "until": _period(columns, "until"),
+    def _fact(self, row: Row, columns: Columns, target: Target, place: Place) -> AnyFact:
+        named: dict[str, Any] = {
+            "timestamp": columns.timestamp or self._now,
+            "expires_at": columns.expires_at,
+            "since": None if columns.since is None else str(columns.since),
+            "until": None if columns.until is None else str(columns.until),
             "source": FactSource(SourceKind.DOCUMENT),
-            "id": _row_id(place, columns),
+            "id": _row_id(place, row.given),
         }
-        if "importance" in columns:
-            fields["importance"] = _number(columns["importance"])
-        value = columns["value"]
-        value = target.json_value(value) if row.is_typed else target.value(value)
+        if columns.importance is not None:
+            named["importance"] = columns.importance
+        value = target.json_value if row.is_typed else target.value
         if target.concept.fact_type is FactType.SINGLE:
-            return SingleFact(target.concept, value, **fields)
-        return MultipleFacts(target.concept, [value], **fields)
+            return SingleFact(target.concept, value(columns.value), **named)
+        return MultipleFacts(target.concept, [value(columns.value)], **named)
 
-    def _place_of(self, columns: Mapping[str, Any]) -> Place:
-        if "place" not in columns:
-            if self._place is None:
-                raise CommandError("the row has no place: add a column 'place', or pass --place")
-            return self._place
-        return self._parsed(_word(columns, "place"))
+    def _place_of(self, columns: Columns) -> Place:
+        if columns.place is not None:
+            return self._parsed(columns.place)
+        if self._place is None:
+            raise CommandError("the row has no place: add a column 'place', or pass --place")
+        return self._place
 
-    async def _target(self, row: Row, place: Place) -> Target:
+    async def _target(self, row: Row, columns: Columns, place: Place) -> Target:
         """Return the concept of a row and its kinds; cached, as a file has many rows of each."""
-        columns = row.columns
-        keyword = _word(columns, "keyword")
+        keyword, kind = columns.keyword, columns.type
         if place not in self._held:
             self._held[place] = await held_in(self._store, place)
         if self._elsewhere is None:  # read only once: a file may have thousands of new keywords
             self._elsewhere = await held_anywhere(self._store)
         held = self._held[place].get(keyword, [])
         # In a place without the keyword, the columns and other places decide what it is.
-        given = [_word(columns, name) if name in columns else None for name in _TARGET]
+        given = kind, columns.description, columns.fact_type
         said = (place if held else None, keyword, *given)
         if said in self._targets:
             return self._targets[said]
-        kind = None if given[0] is None else _kind(given[0])
         began = self._kinds.get(keyword, kind)
         if not held and kind not in (None, began):
             raise CommandError(f"{keyword!r} has {began} values, not {kind}")
         if began is None and row.is_typed:
-            began = kind_of(columns["value"])
+            began = kind_of(columns.value)
         known = held or self._elsewhere.get(keyword, [])
         target = self._targets[said] = target_of(
             self._options,
             keyword,
             known,
             kind=kind if known else began,
-            description=given[1],
-            multiple=_is_multiple(given[2]),
+            description=columns.description,
+            multiple=columns.fact_type is FactType.MULTIPLE,
             remedy="add a column 'type' with",
         )
         if len(target.held) == 1:
@@ -246,64 +286,9 @@ class RowReader:
         return target
 
 
-_NAMES = frozenset(COLUMNS)
-_NEEDED = frozenset({"keyword", "value"})
-_TARGET = ("type", "description", "fact_type")
-"""The columns that say what a new keyword is."""
-
-
-def _check_columns(columns: Mapping[str, Any]) -> None:
-    if unknown := columns.keys() - _NAMES:
-        raise CommandError(f"unknown column {min(unknown)!r}: the columns are {', '.join(COLUMNS)}")
-    if missing := _NEEDED - columns.keys():
-        raise CommandError(f"the column {min(missing)!r} is missing")
-
-
-def _word(columns: Mapping[str, Any], name: str) -> str:
-    if not isinstance(word := columns[name], str):
-        raise CommandError(f"{name} must be a string")
-    return word
-
-
-def _kind(word: str) -> Kind:
-    try:
-        return Kind(word.lower())
-    except ValueError:
-        raise CommandError(f"type must be one of {', '.join(Kind)}") from None
-
-
-def _is_multiple(word: str | None) -> bool:
-    if word is not None and word.upper() not in set(FactType):
-        raise CommandError(f"fact_type must be {' or '.join(FactType)}")
-    return word is not None and word.upper() == FactType.MULTIPLE
-
-
-def _number(cell: object) -> float:
-    try:
-        if isinstance(cell, str | int | float) and not isinstance(cell, bool):
-            return float(cell)
-    except (ValueError, OverflowError):
-        pass
-    raise CommandError("importance must be a number from 0 to 1") from None
-
-
-def _time(columns: Mapping[str, Any], name: str) -> datetime | None:
-    if columns.get(name) is None:
-        return None
-    try:
-        when = datetime.fromisoformat(str(columns[name]))
-    except ValueError:
-        raise CommandError(f"{name} must be a time: 2026-03-01T12:00:00Z") from None
-    return when if when.tzinfo else when.replace(tzinfo=UTC)
-
-
-def _period(columns: Mapping[str, Any], name: str) -> str | None:
-    return None if columns.get(name) is None else str(columns[name])
-
-
-def _row_id(place: Place, columns: Mapping[str, Any]) -> str:
+def _row_id(place: Place, given: Mapping[str, Any]) -> str:
     """Return an id that is a hash of the row, with which a second import recognises it."""
-    said = [place.identity, {name: columns[name] for name in sorted(columns) if name != "place"}]
+    said = [place.identity, {name: given[name] for name in sorted(given) if name != "place"}]
     return f"row-{sha256(json.dumps(said).encode()).hexdigest()[:32]}"
 
 

@@ -510,27 +510,20 @@ class MemoryMessage:
         earlier, facts_before = _blocks(before)
         first = render(instructions, frame=INSTRUCTIONS, before=earlier, max_tokens=most, **options)
         head = f"{first.text}\n" if first.text else ""
-        room = None if most is None else most - (estimate_tokens(head) if head else 0)
-        while True:
-            rest = render(
-                resolution.placed if best_first is None else best_first,
-                frame=self._facts,
-                before=facts_before,
-                best_first=best_first is not None,
-                max_tokens=room,
-                **options,
-            )
-            text = f"{head}{rest.text}" if rest.text else first.text
-            # Both blocks together may have more tokens than the sum, which is rounded.
-            over = 0 if most is None else estimate_tokens(text) - most
-            if room is None or over <= 0 or not rest.text:
-                break
-            room -= over
+        rest = render(
+            resolution.placed if best_first is None else best_first,
+            frame=self._facts,
+            before=facts_before,
+            best_first=best_first is not None,
+            # The estimate of both blocks together is never more than the sum.
+            max_tokens=None if most is None else most - estimate_tokens(head),
+            **options,
+        )
         return LoadReport(
             [*resolution.facts, *instructed],
             first.left_out + rest.left_out,
             [*resolution.unreadable, *first.unreadable, *rest.unreadable],
-            text=text,
+            text=f"{head}{rest.text}" if rest.text else first.text,
         )
 
 

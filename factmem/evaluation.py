@@ -580,8 +580,6 @@ class Draft:
     cases: Sequence[EvalCase]
     dropped: int
     """How many proposals were dropped: a value is not in its message, or a question is repeated."""
-    calls: int
-    """How many calls of the model it took."""
 
 
 def read_chats(path: str | os.PathLike[str]) -> list[Chat]:
@@ -631,10 +629,9 @@ async def draft_cases(
     """
     ids, questions = {case.id for case in known}, {folded(case.question) for case in known}
     cases: list[EvalCase] = []
-    dropped = calls = 0
+    dropped = 0
     for chat in chats:
         for part in _parts(chat):
-            calls += 1
             answer = await model.extract(_asked(part, most), list[Proposal])
             for proposal in answer.value:
                 case = _proposed_case(proposal, chat, part)
@@ -643,7 +640,7 @@ async def draft_cases(
                     continue
                 questions.add(folded(case.question))
                 cases.append(_with_id(case, chat, ids))
-    return Draft(cases, dropped, calls)
+    return Draft(cases, dropped)
 
 
 def _parts(chat: Chat) -> Iterator[dict[int, str]]:

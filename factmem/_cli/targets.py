@@ -114,14 +114,10 @@ def _completed(ctx: typer.Context, incomplete: str) -> list[str]:
         if options.is_database:
             return []
         GIVEN.set(options)
-        found = [place_name(place) for place in run(_places)]
+        found = [place_name(place) for place in run(lambda store: store.list_places())]
     except (CommandError, FactmemError, ValueError, OSError):
         return []  # a shell shows no errors during completion
     return [word for word in found if word.startswith(incomplete)]
-
-
-async def _places(store: Store) -> list[Place]:
-    return await store.list_places()
 
 
 PlaceOrAll: TypeAlias = Annotated[

@@ -100,7 +100,7 @@ async def test_a_draft_has_its_evidence() -> None:
     assert (car.expect, car.stale, car.accepted) == (["blue Kia"], ["red Fiat"], False)
     assert (car.conversation, car.message) == ("cars", 2)
     assert (boss.expect, boss.accepted) == ((), False)
-    assert (draft.calls, draft.dropped) == (1, 0)
+    assert draft.dropped == 0
 
 
 @table(
@@ -152,7 +152,7 @@ async def test_a_long_chat_takes_several_calls() -> None:
 
     draft = await draft_cases(model, [Chat("long", long)])
 
-    assert draft.calls == 3
+    assert len(model.calls) == 3
     assert [case.message for case in draft.cases] == [2]
 
 

@@ -21,12 +21,14 @@ from factmem.detection._reconciliation import (
     CurrentValues,
     EarlierStatements,
     ReadItems,
+    Synonym,
     fact_of,
+    join_keywords,
     new_items,
     read_items,
     reconcile,
 )
-from factmem.detection._synonyms import KeywordSynonyms, Synonym, join_keywords
+from factmem.detection._synonyms import KeywordSynonyms
 from factmem.detection.report import DetectionReport, DetectionRequest, Retraction
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.ledger.resolution import PlacedFact

@@ -26,12 +26,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import JsonValue
 
-from factmem._text.spelling import letters_of, stems, text_of
+from factmem._text.spelling import given_values, letters_of, stems, text_of
 from factmem.detection._candidates import WORKED_ON, Candidate, Rules, as_item
 from factmem.detection.report import (
     DetectionReport,
     Doubt,
     DoubtfulItem,
+    JoinedKeyword,
     RejectedItem,
     RejectionReason,
     Retraction,
@@ -362,6 +363,84 @@ def _doubt_roles(read: ReadItems) -> None:
     for place, each in enumerate(read.candidates):
         if each.source.message in roles and Doubt.MODEL not in each.doubts:
             read.candidates[place] = replace(each, doubts=(*each.doubts, Doubt.MODEL))
+
+
+@dataclass(frozen=True, slots=True)
+class Synonym:
+    """A made-up keyword, and the keyword of the concept that it means."""
+
+    written: str
+    keyword: str
+    similarity: float
+
+
+def join_keywords(
+    candidates: Sequence[Candidate],
+    rules: Rules,
+    synonyms: Sequence[Synonym],
+    current: CurrentValues,
+) -> tuple[list[Candidate], list[JoinedKeyword]]:
+    """Replace made-up keywords by known ones with the same meaning, and return the replacements too.
+
+    Both keywords stay if the known concept holds one value and that is another one.
+    """
+    asserted: dict[Topic, set[Canonical]] = {}
+    for each in candidates:
+        if not each.is_retraction:
+            asserted.setdefault(topic_of(each), set()).add(each.key)
+    by_written = {each.written: each for each in synonyms}
+    taken: list[Candidate] = []
+    joined: list[JoinedKeyword] = []
+    for each in candidates:
+        written = each.concept.keyword
+        known, similarity = rules.near(written), None
+        if known is None and (synonym := by_written.get(written)) is not None:
+            known, similarity = rules.concept(synonym.keyword), synonym.similarity
+        moved = None if known is None else _move(each, known, rules)
+        if moved is None or not _can_join(moved, current, asserted):
+            taken.append(each)
+            continue
+        taken.append(moved)
+        entry = JoinedKeyword(written, moved.concept.keyword, similarity)
+        if entry not in joined:
+            joined.append(entry)
+    return taken, joined
+
+
+def _move(candidate: Candidate, known: Concept[Any, Any], rules: Rules) -> Candidate | None:
+    """Move a candidate to another concept; None if its value does not fit there."""
+    if not known.detect:
+        return None  # only the application writes it
+    plain = candidate.concept.codec.dump(candidate.value, candidate.concept.keyword)
+    fact_type = known.fact_type
+    is_declared = rules.is_declared(known)
+    if not is_declared and candidate.concept.fact_type is FactType.MULTIPLE:
+        fact_type = FactType.MULTIPLE
+    target = Concept(known.keyword, known.description, fact_type, value_type=known.value_type)
+    try:
+        values = given_values(plain, known if is_declared else target)
+    except ValueError:
+        return None
+    if len(values) != 1:
+        return None
+    [(key, value)] = values.items()
+    concept = known if is_declared else target
+    moved = replace(candidate, concept=concept, key=key, value=value, is_declared=is_declared)
+    if concept.keyword not in rules.request.followed:
+        return moved
+    return replace(moved, is_instruction=True, doubts=candidate.as_instruction)
+
+
+def _can_join(
+    moved: Candidate, current: CurrentValues, asserted: Mapping[Topic, set[Canonical]]
+) -> bool:
+    if moved.is_retraction:
+        return current.match(moved) is not None
+    if moved.concept.fact_type is FactType.MULTIPLE:
+        return True
+    topic = topic_of(moved)
+    others = set(current.of(topic)) | asserted.get(topic, set())
+    return all(same_value(moved.key, other) for other in others)
 
 
 def new_items(

@@ -1,25 +1,20 @@
-"""Synonyms: made-up keywords that mean a known concept, found by an embedder, and their joins."""
+"""Synonyms: made-up keywords that mean a known concept, found by an embedder."""
 
 import re
 from array import array
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from logging import getLogger
 from math import hypot
 from operator import mul
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from anyio import move_on_after
 
 from factmem._concurrency.threads import Workers
-from factmem._text.spelling import given_values
-from factmem.detection._candidates import Candidate, Rules
-from factmem.detection._reconciliation import CurrentValues, Topic, same_value, topic_of
-from factmem.detection.report import JoinedKeyword
+from factmem.detection._reconciliation import Synonym
 from factmem.embedding.base import Embedder, checked_vectors
 from factmem.events import MemoryEvents, MemoryOperation
-from factmem.models._values import Canonical
-from factmem.models.facts import AnyConcept, Concept, FactType
+from factmem.models.facts import AnyConcept
 from factmem.models.places import Place
 
 SIMILARITY = 0.75
@@ -66,15 +61,6 @@ only if both or neither have a word of each group."""
 _GROUPS = [frozenset(group.split()) for group in _OPPOSED.split("|")]
 
 _Vector: TypeAlias = "array[float]"
-
-
-@dataclass(frozen=True, slots=True)
-class Synonym:
-    """A made-up keyword, and the keyword of the concept that it means."""
-
-    written: str
-    keyword: str
-    similarity: float
 
 
 class KeywordSynonyms:
@@ -183,72 +169,3 @@ def _cosine(one: _Vector, other: _Vector) -> float:
 def _groups(text: str) -> frozenset[int]:
     words = set(_WORD.findall(text.casefold()))
     return frozenset(number for number, group in enumerate(_GROUPS) if words & group)
-
-
-def join_keywords(
-    candidates: Sequence[Candidate],
-    rules: Rules,
-    synonyms: Sequence[Synonym],
-    current: CurrentValues,
-) -> tuple[list[Candidate], list[JoinedKeyword]]:
-    """Replace made-up keywords by known ones with the same meaning, and return the replacements too.
-
-    Both keywords stay if the known concept holds one value and that is another one.
-    """
-    asserted: dict[Topic, set[Canonical]] = {}
-    for each in candidates:
-        if not each.is_retraction:
-            asserted.setdefault(topic_of(each), set()).add(each.key)
-    by_written = {each.written: each for each in synonyms}
-    taken: list[Candidate] = []
-    joined: list[JoinedKeyword] = []
-    for each in candidates:
-        written = each.concept.keyword
-        known, similarity = rules.near(written), None
-        if known is None and (synonym := by_written.get(written)) is not None:
-            known, similarity = rules.concept(synonym.keyword), synonym.similarity
-        moved = None if known is None else _move(each, known, rules)
-        if moved is None or not _can_join(moved, current, asserted):
-            taken.append(each)
-            continue
-        taken.append(moved)
-        entry = JoinedKeyword(written, moved.concept.keyword, similarity)
-        if entry not in joined:
-            joined.append(entry)
-    return taken, joined
-
-
-def _move(candidate: Candidate, known: Concept[Any, Any], rules: Rules) -> Candidate | None:
-    """Move a candidate to another concept; None if its value does not fit there."""
-    if not known.detect:
-        return None  # only the application writes it
-    plain = candidate.concept.codec.dump(candidate.value, candidate.concept.keyword)
-    fact_type = known.fact_type
-    is_declared = rules.is_declared(known)
-    if not is_declared and candidate.concept.fact_type is FactType.MULTIPLE:
-        fact_type = FactType.MULTIPLE
-    target = Concept(known.keyword, known.description, fact_type, value_type=known.value_type)
-    try:
-        values = given_values(plain, known if is_declared else target)
-    except ValueError:
-        return None
-    if len(values) != 1:
-        return None
-    [(key, value)] = values.items()
-    concept = known if is_declared else target
-    moved = replace(candidate, concept=concept, key=key, value=value, is_declared=is_declared)
-    if concept.keyword not in rules.request.followed:
-        return moved
-    return replace(moved, is_instruction=True, doubts=candidate.as_instruction)
-
-
-def _can_join(
-    moved: Candidate, current: CurrentValues, asserted: Mapping[Topic, set[Canonical]]
-) -> bool:
-    if moved.is_retraction:
-        return current.match(moved) is not None
-    if moved.concept.fact_type is FactType.MULTIPLE:
-        return True
-    topic = topic_of(moved)
-    others = set(current.of(topic)) | asserted.get(topic, set())
-    return all(same_value(moved.key, other) for other in others)

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from factmem.detection._candidates import Rules
-from factmem.detection._reconciliation import CurrentValues, read_items, reconcile
-from factmem.detection._synonyms import join_keywords
+from factmem.detection._reconciliation import CurrentValues, join_keywords, read_items, reconcile
 from factmem.detection.report import DetectionReport, DetectionRequest
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import (

@@ -14,7 +14,7 @@ from hmac import compare_digest
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
-from urllib.parse import parse_qs, quote, urlencode, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import anyio
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -52,8 +52,6 @@ def templates() -> Environment:
         "person": _person,
         "raw": escape,  # only characters of HTML: a form sends it back
         "time": time_words,
-        "url": _url,
-        "value": _value,
         "values": value_words,
         "words": _words,
     }
@@ -68,14 +66,6 @@ def templates() -> Environment:
 def _person(place: Place) -> str:
     """Return the name of a place's entity, or of its subject."""
     return " / ".join(place.subject.levels) or place.subject.name
-
-
-def _url(place: Place) -> str:
-    return quote(place_name(place))
-
-
-def _value(value: object) -> str:
-    return value_words([value])
 
 
 def _finalized(given: object) -> object:
@@ -455,7 +445,7 @@ class Pages:
         concept, value = facts[0].concept, value_words(facts[0].values)
         words = _NOTICES[done].format(
             what=concept.description or concept.keyword,
-            who=" / ".join(reading.place.subject.levels) or reading.place.subject.name,
+            who=_person(reading.place),
             value=value if len(value) <= _LONGEST else f"{value[: _LONGEST - 1]}…",
         )
         return shown(f"{words}.")

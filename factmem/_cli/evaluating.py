@@ -12,11 +12,11 @@ from factmem._cli.opening import Store, check_revealed, load_embedder, load_memo
 from factmem._cli.options import GIVEN, EmbedderName, Reveal, confirm
 from factmem._cli.output import Answer, CommandError, ExitCode, counted, print_line
 from factmem._cli.targets import find_place
+from factmem.memory.agent_memory import AgentMemory
 from factmem.transfer._outputs import write_whole
 
 if TYPE_CHECKING:  # `factmem.evaluation` is imported by the commands that need it
     from factmem.evaluation import EvalCase, EvalReport
-    from factmem.memory.agent_memory import AgentMemory
 
 Cases = Annotated[str, typer.Argument(metavar="CASES", help="A JSON Lines file of cases.")]
 
@@ -93,14 +93,19 @@ def run_cases(
 ) -> Answer:
     """Run the accepted cases against a memory. Exit code 1 means that a case failed."""
     from factmem.evaluation import evaluate, read_cases
-    from factmem.memory.agent_memory import AgentMemory
 
     for path in out or ():
         if not path.endswith((".json", ".html")):
             raise CommandError(f"--out must end in .json or .html, not {path!r}")
     given = read_cases(cases)
     if memory is not None:
-        report = anyio.run(_evaluate, load_memory(memory), given, limit)
+        own = load_memory(memory)
+
+        async def evaluated() -> "EvalReport":
+            async with own.store, own:
+                return await evaluate(own, given, limit=limit)
+
+        report = anyio.run(evaluated)
     else:
         options = GIVEN.get()
         check_revealed(options, reveal)
@@ -120,13 +125,6 @@ def run_cases(
         write_whole(path, text)
     code = ExitCode.FAILED if report.failed else ExitCode.OK
     return Answer(report.summary(), *report.to_text().splitlines(), code=code)
-
-
-async def _evaluate(memory: "AgentMemory", cases: "list[EvalCase]", limit: int) -> "EvalReport":
-    from factmem.evaluation import evaluate
-
-    async with memory.store, memory:
-        return await evaluate(memory, cases, limit=limit)
 
 
 @command(group=evaluation)

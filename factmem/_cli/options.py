@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, TypeAlias
 
 import typer
@@ -39,7 +39,7 @@ def parse_time(text: str | None, *, is_end: bool = False) -> datetime | None:
         return None
     try:
         when = datetime.fromisoformat(text.replace("W", "?"))  # a week is neither
-        if is_end and _is_day(text):
+        if is_end and len(text) <= len("2026-03-01"):
             when += timedelta(days=1, microseconds=-1)
     except ValueError:
         try:
@@ -49,14 +49,6 @@ def parse_time(text: str | None, *, is_end: bool = False) -> datetime | None:
                 "A time must be a day, a time or a time span: 2026-03-01, 2026-03-01T09:30Z, 7d"
             ) from None
     return when if when.tzinfo else when.replace(tzinfo=UTC)
-
-
-def _is_day(text: str) -> bool:
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
 
 
 def parse_when(text: str | None) -> When | None:

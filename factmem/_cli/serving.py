@@ -31,6 +31,7 @@ from factmem._cli.output import (
     print_line,
 )
 from factmem._cli.port_guard import Role, Tokens, Visitor, guarded, listening, secret_of, serve_http
+from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.conversations import LearningRun
 from factmem.models.places import MemoryScopesProfile, MemorySubject
 from factmem.providers.conversations import LearningState
@@ -135,7 +136,6 @@ def mcp(
     _check_installed("mcp", "mcp", "mcp")
     # Imported here: they take as long as all other imports, and no other command needs them.
     from factmem.integrations.mcp import memory_server
-    from factmem.memory.agent_memory import AgentMemory
 
     async def work(store: Store) -> None:
         await store.list_places(limit=1)  # a missing key is an error of the command, not of a call

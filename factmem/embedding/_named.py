@@ -7,13 +7,8 @@ from factmem.embedding.openai import OpenAIEmbedder
 from factmem.embedding.sentence_transformer import SentenceTransformerEmbedder
 from factmem.llm.openai import ollama_url
 
-
-def _ollama(model: str) -> Embedder:
-    return OpenAIEmbedder(model, base_url=ollama_url(), api_key="ollama")
-
-
 EMBEDDERS: dict[str, Callable[[str], Embedder]] = {
-    "ollama": _ollama,
+    "ollama": lambda model: OpenAIEmbedder(model, base_url=ollama_url(), api_key="ollama"),
     "openai": OpenAIEmbedder,
     "sentence-transformers": SentenceTransformerEmbedder,
 }

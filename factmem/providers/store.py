@@ -94,7 +94,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-@guided(NAMES, arguments=ARGUMENTS, calls=("save",), closing=True)
+@guided(NAMES, arguments=ARGUMENTS, calls=("save",))
 class FactStore:
     """A provider with history, forgetting and listing, over a backend that stores its entries.
 

@@ -311,7 +311,6 @@ SETTING_UP: list[tuple[str, Call, str]] = [
         "from factmem.recall import",
     ),
     ("import Memory", run("from factmem import Memory"), "AgentMemory"),
-    ("a field's typo", lambda w: Me(ctiy="x"), "did you mean 'city'"),
 ]
 
 CALLS = [*ATTRIBUTES, *PLACES, *SAVES, *READS, *LEARNING, *SETTING_UP]

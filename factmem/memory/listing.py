@@ -49,10 +49,8 @@ class MemoryTree(Displayed):
             yield from branch._branches(depth + 1)
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {self.count}"]
-        for branch in self.branches:
-            lines += [f"  {line}" for line in str(branch).splitlines()]
-        return "\n".join(lines)
+        branches = self._branches(0)
+        return "\n".join(f"{'  ' * depth}{each.name}: {each.count}" for depth, each in branches)
 
 
 @dataclass(frozen=True, slots=True)

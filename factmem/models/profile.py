@@ -5,12 +5,11 @@ Its fields are concepts, and an instance has their values.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from operator import itemgetter
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
@@ -24,9 +23,6 @@ __all__ = ["Profile", "remembered"]
 
 POSITIONS = "list-positions"
 """The metadata of a value of a list whose order was set: its positions in the list."""
-
-_UNKNOWN = "extra_forbidden"
-"""Pydantic's name of the error."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +82,7 @@ class Profile(BaseModel):
     A field that is a list, set or tuple of any length has many values, any other has one: also a
     nested model, and a tuple of a fixed length. A list keeps its order and duplicates. Fields
     without `remembered` are not stored. The class is accepted wherever concepts are. Assignments
-    are validated, and unknown fields raise `TypeError`; errors do not quote values. `del me.diet`
+    are validated, and unknown fields raise `ValueError`; errors do not quote values. `del me.diet`
     sets a field to its default, and in `edit` forgets its value.
 
     Raises `TypeError` when the class is made and no field is remembered, or a remembered field has
@@ -100,24 +96,7 @@ class Profile(BaseModel):
     _origin: _Origin = PrivateAttr(default_factory=_Origin)
     _concepts: ClassVar[Mapping[str, AnyConcept]] = {}
 
-    if not TYPE_CHECKING:  # type checkers read pydantic's constructor from the fields
-
-        def __init__(self, /, **data: Any) -> None:
-            try:
-                super().__init__(**data)
-            except ValidationError as exc:
-                unknown = [e for e in exc.errors(include_input=False) if e["type"] == _UNKNOWN]
-                names = [e["loc"][0] for e in unknown if len(e["loc"]) == 1]
-                if names:
-                    raise self._unknown(str(names[0])) from None
-                raise
-
-        __init__.__pydantic_base_init__ = True  # it only words an error
-
-        def __setattr__(self, name: str, value: Any) -> None:
-            if name[:1] != "_" and self._has_no(name):
-                raise self._unknown(name)
-            super().__setattr__(name, value)
+    if not TYPE_CHECKING:  # pydantic's own refuses to delete a field
 
         def __delattr__(self, name: str) -> None:
             if name not in self._concepts:
@@ -126,20 +105,6 @@ class Profile(BaseModel):
             info = type(self).model_fields[name]
             self.__dict__[name] = info.get_default(call_default_factory=True)
             self.__pydantic_fields_set__.discard(name)
-
-    @classmethod
-    def _has_no(cls, name: str) -> bool:
-        return cls.model_config.get("extra") == "forbid" and not (
-            name in cls.model_fields or hasattr(cls, name)
-        )
-
-    @classmethod
-    def _unknown(cls, name: str) -> InputTypeError:
-        close = get_close_matches(name, cls.model_fields, 1)
-        hint = (
-            f": did you mean {close[0]!r}?" if close else f": it has {', '.join(cls.model_fields)}"
-        )
-        return InputTypeError(f"{cls.__name__} has no field {name!r}{hint}")
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:

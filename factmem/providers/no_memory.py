@@ -1,6 +1,6 @@
 """NoMemory, the store of an agent without memory. It stores nothing."""
 
-# pyright: reportPrivateUsage=false
+# pyright: reportPrivateUsage=false, reportUnknownLambdaType=false
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from anyio.lowlevel import checkpoint
 from typing_extensions import override
 
-from factmem.ledger.entries import Entry, keywords_of
+from factmem.ledger.entries import keywords_of
 from factmem.ledger.ledger import Ledger
 from factmem.models.places import Identity, Place
 from factmem.models.when import StoreClock, TimeProvider, system_clock
-from factmem.providers._backend import Decision, Erased, Extension, Present, Unread
+from factmem.providers._backend import Erased, Extension, Present, Unread
 from factmem.providers._definitions import Told, checked_told
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.store import FactStore
@@ -57,6 +57,20 @@ class NoMemory(FactStore):
         return self._clock()
 
 
+def _answered(action: str, answer: Callable[..., Any]) -> Any:
+    """Return a method that logs its call and answers it, without keyword arguments."""
+
+    async def method(self: "_Nothing", identity: Identity, *given: Any, **_: Any) -> Any:
+        await checkpoint()
+        if _logger.isEnabledFor(10):
+            named = keywords_of(given[0]) if action == "save" else ()
+            place = Place.of_identity(identity)
+            _logger.debug("NoMemory: %s", " ".join((action, str(place), *named)))
+        return answer(self, *given)
+
+    return method
+
+
 class _Nothing:
     """A backend to which nothing is ever added."""
 
@@ -68,46 +82,21 @@ class _Nothing:
     def warm(self, identity: Identity, present: Present[R | None]) -> R | None:
         return None
 
-    async def present(
-        self,
-        identity: Identity,
-        present: Present[R],
-        *,
-        until: str | None = None,
-        keyword: str | None = None,
-    ) -> R:
-        await _called("load", identity)
-        return present(self._nothing, self._clock.now())
+    present = _answered("load", lambda self, present: present(self._nothing, self._clock.now()))
+    entries = _answered("entries", lambda _, use: use([]))
+    append = _answered("save", lambda _, entry: None)
+    change = _answered("forget", lambda _, decide: 0)
+    erase = _answered("erase", lambda self: Erased(self._clock.now(), 0, 0))
 
-    async def entries(self, identity: Identity, use: Callable[[list[Entry]], R]) -> R:
-        await _called("entries", identity)
-        return use([])
+    def _extended(self, extend: Extension) -> int:
+        extend([], self._clock.recording())  # this checks the entries
+        return 0
 
-    async def unread(
-        self, known: Mapping[Identity, object], use: Callable[[Mapping[Identity, Unread]], R]
-    ) -> R:
+    extend = _answered("append", _extended)
+
+    async def unread(self, _: object, use: Callable[[Mapping[Identity, Unread]], R]) -> R:
         await checkpoint()
         return use({})
-
-    async def append(
-        self, identity: Identity, entry: dict[str, Any], *, since: object = None
-    ) -> None:
-        await _called("save", identity, *keywords_of(entry))
-
-    async def change(self, identity: Identity, decide: Decision) -> int:
-        await _called("forget", identity)
-        return 0
-
-    async def extend(
-        self, identity: Identity, extend: Extension, *, since: str | None = None
-    ) -> int:
-        extend([], self._clock.recording())  # this checks the entries
-        await _called("append", identity)
-        return 0
-
-    async def erase(self, identity: Identity, *, only_empty: bool = False) -> Erased:
-        await _called("erase", identity)
-        return Erased(self._clock.now(), 0, 0)
 
     async def _none(self, *_: Any, **__: Any) -> None:
         await checkpoint()
@@ -133,10 +122,3 @@ class _Nothing:
 
     def is_unchanged(self, place: Identity, since: object) -> bool:
         return False
-
-
-async def _called(action: str, identity: Identity, *keywords: str) -> None:
-    await checkpoint()
-    if _logger.isEnabledFor(10):
-        place = Place.of_identity(identity)
-        _logger.debug("NoMemory: %s", " ".join((action, str(place), *keywords)))

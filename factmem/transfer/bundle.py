@@ -43,6 +43,7 @@ from typing import IO, Any, BinaryIO, NamedTuple, NoReturn, TypeAlias
 import orjson
 import pydantic_core
 from anyio import CancelScope
+from anyio.from_thread import check_cancelled
 from anyio.to_thread import run_sync
 from typing_extensions import TypeIs
 
@@ -424,7 +425,7 @@ class BundleReader:
 
 
 _LINES_AT_A_TIME = 10_000
-"""Entries verified in one call of a worker thread. A cancellation waits for that call to end."""
+"""Entries between two checks of a cancellation."""
 
 
 async def export_facts(
@@ -549,10 +550,7 @@ async def import_facts(
     times, done = times_of(erased), list[Place]()
     read = new = skipped = said = 0
     async with open_source(source) as file:
-        contents = _Contents()
-        verification = _verify(BundleReader(file), contents, into, wanted)
-        while not await run_sync(next, verification, True):  # a cancellation waits for one part
-            pass
+        contents = await run_sync(_verified, BundleReader(file), into, wanted)
         if (place := contents.refused) is not None:
             await into.replay([], place.subject, place.scope)  # the view raises and reports it
         check_recorded([{"at": contents.latest}], stamp(system_clock()))
@@ -592,13 +590,11 @@ class _Contents:
     """The latest time at which something was recorded or said."""
 
 
-def _verify(
-    reader: BundleReader, found: _Contents, into: FactStore, wanted: set[Identity] | None
-) -> Iterator[bool]:
-    """Verify a bundle to its end, without keeping its entries; yield False after each part."""
+def _verified(reader: BundleReader, into: FactStore, wanted: set[Identity] | None) -> _Contents:
+    """Verify a bundle to its end, without keeping its entries; a cancellation ends it early."""
     given = getattr(into, "boundary", None)
     boundary = given if isinstance(given, Boundary) else UNBOUNDED
-    lines = 0
+    found, lines = _Contents(), 0
     reader.read_header()
     while (part := reader.read_part()) is not None:
         place = part.place
@@ -609,11 +605,12 @@ def _verify(
                 found.latest = max(found.latest, stamp(reader.read_turn().said))
             lines += 1
             if lines % _LINES_AT_A_TIME == 0:
-                yield False
+                check_cancelled()
         if wanted is None or place.identity in wanted:
             found.wanted += part.conversation is None
             if boundary.is_read_only or not boundary.allows(place.identity):
                 found.refused = found.refused or place
+    return found
 
 
 _Part: TypeAlias = tuple[BundlePart, list[Entry], list[StoredTurn]]

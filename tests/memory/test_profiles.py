@@ -447,15 +447,12 @@ async def test_a_moved_value_keeps_its_source_and_a_new_one_comes_last(store: Fa
     assert (await memory.current(Folders)).favourites == ["b", "meanwhile", "late"]
 
 
-def test_an_unknown_field_names_the_one_that_was_meant() -> None:
-    """When an instance is made, validated or changed; aliases and properties are known."""
-    with pytest.raises(TypeError, match="no field 'home_ctiy': did you mean 'home_city'"):
+def test_an_unknown_field_is_refused() -> None:
+    """When an instance is made, validated or changed."""
+    with pytest.raises(ValidationError, match="home_ctiy"):
         Traveller(home_ctiy="Busan")  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="Traveller has no field 'xyz': it has home_city, diet"):
-        Traveller(xyz=1)  # type: ignore[call-arg]
-    me = Traveller()
-    with pytest.raises(TypeError, match="no field 'pet': did you mean 'pets'"):
-        me.pet = [MISO]  # type: ignore[attr-defined]
+    with pytest.raises(ValidationError, match="no attribute 'pet'"):
+        Traveller().pet = [MISO]  # type: ignore[attr-defined]
     with pytest.raises(ValidationError):
         Traveller.model_validate({"home_ctiy": "Busan"})
     with pytest.raises(ValidationError):

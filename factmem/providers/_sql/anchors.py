@@ -68,12 +68,9 @@ class Anchors:
         number = reader.store.number
         report = _reporter(session, number, progress)
         ends: dict[str, _End] = {}
-        after = sql.FIRST_PLACE
-        while rows := session.rows(sql.LIST_ENDS, [number, after, MOST_LISTED]):
-            for row in rows:
-                ends[row[0].hex()] = _end(row)
-                report()
-            after = rows[-1][0]
+        for row in _rows(session, sql.LIST_ENDS, number):
+            ends[row[0].hex()] = _end(row)
+            report()
         return _dumped(reader.store.id, ends, taken)
 
     def verify(self, anchor: str | None, progress: Progress | None = None) -> None:
@@ -90,7 +87,7 @@ class Anchors:
             check_erased(session, reader)
             report = _reporter(session, reader.store.number, progress)
             left = dict(ends)
-            for row in _rows(session, reader.store.number):
+            for row in _rows(session, sql.LIST_ROWS, reader.store.number):
                 end = left.pop(row[0].hex(), None)
                 if end is not None:
                     _check_end(session, reader, row[0], end)
@@ -133,9 +130,9 @@ def _reporter(session: Session, store: int, progress: Progress | None) -> Callab
     return report
 
 
-def _rows(session: Session, store: int) -> Iterator[Row]:
+def _rows(session: Session, query: str, store: int) -> Iterator[Row]:
     after, rows = sql.FIRST_PLACE, []
-    while rows := session.rows(sql.LIST_ROWS, [store, after, MOST_LISTED]):
+    while rows := session.rows(query, [store, after, MOST_LISTED]):
         yield from rows
         after = rows[-1][0]
 

@@ -270,7 +270,7 @@ def _checked_derivation(derivation: KeyDerivation) -> tuple[bytes, int, int, int
     try:
         salt = base64.b64decode(derivation["salt"], validate=True)
         passes, kib, lanes = derivation["t"], derivation["m"], derivation["p"]
-        is_sane = (
+        if (
             derivation["name"] == "argon2id"
             and all(type(each) is int for each in (passes, kib, lanes))
             and len(salt) >= 8
@@ -278,12 +278,10 @@ def _checked_derivation(derivation: KeyDerivation) -> tuple[bytes, int, int, int
             and 8 * lanes <= kib <= _MOST_KIB
             and passes * kib <= _MOST_WORK
             and 1 <= lanes <= _MOST_LANES
-        )
-    except (KeyError, TypeError, ValueError):
-        is_sane = False
-    else:
-        if is_sane:
+        ):
             return salt, passes, kib, lanes
+    except (KeyError, TypeError, ValueError):
+        pass
     raise TamperedError(
         "A key slot has a key derivation that no version of factmem wrote: restore the store "
         "from a backup"

@@ -85,7 +85,13 @@ class KeyFile:
 
     def unwrap(self, slots: Sequence[KeySlot], store: str) -> Unwrapped:
         """See `Encryption.unwrap`; the file is read each time."""
-        return self._encryptor(self._read(), store).unwrap(slots, store)
+        keys = self._read().get(store)
+        if not keys:
+            raise WrongKeyError(
+                f"{str(self.path)!r} has no key of this store: it is another file, or a copy from "
+                f"before the store was created"
+            )
+        return Aes256GCMEncryptor(*keys).unwrap(slots, store)
 
     def renew(self, store: str) -> None:
         """See `RenewableEncryption.renew`."""
@@ -103,14 +109,6 @@ class KeyFile:
                 raise WrongKeyError(f"No key in {str(self.path)!r} opens the store")
             if used != keys[store]:
                 self._write({**keys, store: used})
-
-    def _encryptor(self, keys: dict[str, list[str]], store: str) -> Aes256GCMEncryptor:
-        if not keys.get(store):
-            raise WrongKeyError(
-                f"{str(self.path)!r} has no key of this store: it is another file, or a copy from "
-                f"before the store was created"
-            )
-        return Aes256GCMEncryptor(*keys[store])
 
     def _read(self) -> dict[str, list[str]]:
         try:

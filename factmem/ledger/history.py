@@ -339,7 +339,7 @@ class ChangeReader:
         at = trace.recorded[-1]
         if at < since or (until is not None and at > until):
             return None
-        parts = _Effects(trace, self._shapes, self._concepts).parts()
+        parts = self._parts()
         if not any(parts):
             return None
         actor, reason = by_of(entry)
@@ -348,34 +348,20 @@ class ChangeReader:
         undoes = entry.get("undoes")
         return FactChange(change_id, self._place, moment(at), who, reason, undoes=undoes, **named)
 
-
-class _Effects:
-    def __init__(
-        self,
-        trace: Trace,
-        shapes: Mapping[str, tuple[str, str]],
-        concepts: Mapping[str, AnyConcept],
-    ) -> None:
-        self._saved = trace.saved[-1]
-        gone: dict[Life, None] = {}
-        for saved in self._saved:
-            gone |= dict.fromkeys(saved.replaced)
-        gone |= dict.fromkeys(trace.forgotten[-1].values())
-        self._gone = list(gone)
-        self._shapes = shapes
-        self._concepts = concepts
-
-    def parts(self) -> Sequence[tuple[AnyFact, ...]]:
-        """Return the facts in the order of `_PARTS`."""
+    def _parts(self) -> Sequence[tuple[AnyFact, ...]]:
+        """Return the facts that the last entry touched, in the order of `_PARTS`."""
+        saves = self._trace.saved[-1]
         kept = {
             (saved.fact["keyword"], value.life.key)
-            for saved in self._saved
+            for saved in saves
             for value in saved.values
             if not value.is_superseded
         }
-        waited = [life for life in self._gone if life.item.state == "proposed"]
+        gone = dict.fromkeys(life for saved in saves for life in saved.replaced)
+        gone |= dict.fromkeys(self._trace.forgotten[-1].values())
+        waited = [life for life in gone if life.item.state == "proposed"]
         refused = [life for life in waited if (life.keyword, life.key) not in kept]
-        removed = [life for life in self._gone if life.item.state != "proposed"]
+        removed = [life for life in gone if life.item.state != "proposed"]
         return (
             self._said("added"),
             self._ended(removed),
@@ -386,7 +372,8 @@ class _Effects:
         )
 
     def _said(self, part: str) -> tuple[AnyFact, ...]:
-        return tuple(fact for saved in self._saved for fact in self._facts(saved, part))
+        saves = self._trace.saved[-1]
+        return tuple(fact for saved in saves for fact in self._facts(saved, part))
 
     def _facts(self, saved: SavedFact, part: str) -> list[AnyFact]:
         items: list[Item] = []

@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 from typing_extensions import TypedDict, TypeVar
 
-from factmem._arguments import expect, expect_all, expect_within
+from factmem._arguments import expect, expect_all, expect_function, expect_within
 from factmem.errors import InputTypeError, InputValueError, PlaceFullError
 from factmem.ledger._items import Condition, digest_of, values_of
 from factmem.ledger.entries import RetractedValue, StoredFact, source_entry, stored
@@ -677,3 +677,9 @@ def check_span(keep_history: timedelta) -> None:
 
 def stamp_of(as_of: datetime) -> str:
     return stamp(utc(as_of, "moment as_of"))
+
+
+def check_progress(progress: Callable[[int, int], None] | None) -> None:
+    """Raise TypeError unless a progress callback can be called."""
+    if progress is not None:
+        expect_function(progress, "progress", "progress=lambda done, total: print(done, total)")

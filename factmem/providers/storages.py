@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from factmem._arguments import expect, expect_function
+from factmem._arguments import expect
 from factmem._concurrency.threads import Workers
 from factmem.encryption.aes256gcm import Encryption, checked_encryption, encryption_of
 from factmem.encryption.key import Key
 from factmem.providers._sql.keys import StoreKeys
+from factmem.providers.results import check_progress
 
 __all__ = ["EncryptedStorage", "ProviderKeys", "SimpleStorage"]
 
@@ -129,9 +130,3 @@ class ProviderKeys:
         await self._workers.run(
             lambda: self._slots.rotate(encryption, rewrite=rewrite, progress=progress)
         )
-
-
-def check_progress(progress: Callable[[int, int], None] | None) -> None:
-    """Raise TypeError unless a progress callback can be called."""
-    if progress is not None:
-        expect_function(progress, "progress", "progress=lambda done, total: print(done, total)")

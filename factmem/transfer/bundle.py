@@ -59,7 +59,7 @@ from factmem.models._values import checked_name
 from factmem.models.places import UNBOUNDED, Boundary, Identity, Place, checked_places
 from factmem.models.when import TimeProvider, stamp, system_clock, utc
 from factmem.providers.conversations import NewTurn, Turn, conversation_of, new_turn, owner_of
-from factmem.providers.results import ErasureReceipt
+from factmem.providers.results import ErasureReceipt, check_progress
 from factmem.providers.store import FactStore
 from factmem.transfer._outputs import Output
 from factmem.transfer._rows import check_store, erased_until, import_rows, parsed_json, times_of
@@ -75,15 +75,8 @@ _MOST_IN_MEMORY = 64 * 1024 * 1024
 bytes are the imported bytes, whatever happens to the file in between."""
 
 
-@asynccontextmanager
-async def open_source(source: BundleFile) -> AsyncGenerator[IO[bytes]]:
-    """Yield a copy of the file, from its position to its end."""
-    with SpooledTemporaryFile(_MOST_IN_MEMORY) as copy:
-        await run_sync(_fill, copy, source)
-        yield copy
-
-
 def _fill(copy: IO[bytes], source: BundleFile) -> None:
+    """Copy a file, from its position to its end."""
     with ExitStack() as opened:
         if isinstance(source, str | os.PathLike):
             copyfileobj(opened.enter_context(open(source, "rb")), copy)
@@ -467,8 +460,7 @@ async def export_facts(
     """
     check_store(store, "store")
     now = utc(expect_function(clock, "clock", "clock=system_clock")(), "clock's time")
-    if progress is not None:
-        expect_function(progress, "progress", "progress=lambda done, total: print(done, total)")
+    check_progress(progress)
     places = None if places is None else checked_places(places)
     kept: list[Place] = []
     async with open_target(target) as file:
@@ -542,14 +534,14 @@ async def import_facts(
         StorageError: The store failed.
     """
     check_store(into, "into")
-    if progress is not None:
-        expect_function(progress, "progress", "progress=lambda done, total: print(done, total)")
+    check_progress(progress)
     wanted = None if places is None else {each.identity for each in checked_places(places)}
     if _are_rows(source):
         return await import_rows(source, into, wanted, times_of(erased), progress)
     times, done = times_of(erased), list[Place]()
     read = new = skipped = said = 0
-    async with open_source(source) as file:
+    with SpooledTemporaryFile(_MOST_IN_MEMORY) as file:
+        await run_sync(_fill, file, source)
         contents = await run_sync(_verified, BundleReader(file), into, wanted)
         if (place := contents.refused) is not None:
             await into.replay([], place.subject, place.scope)  # the view raises and reports it

@@ -24,7 +24,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import orjson
 from anyio.to_thread import run_sync
@@ -39,6 +39,7 @@ from factmem.models._display import Displayed
 from factmem.models.facts import ConceptDefinition
 from factmem.models.places import Identity, Place, checked_places
 from factmem.models.when import TimeProvider, moment, stamp, system_clock
+from factmem.providers._sql.store import SqlStore
 from factmem.providers.conversations import identity_in
 from factmem.providers.results import is_edited, is_extended
 from factmem.providers.store import FactStore
@@ -164,15 +165,6 @@ def opens_none(folder: str | os.PathLike[str], key: Key) -> bool:
     return bool(names)
 
 
-@runtime_checkable
-class _Stateful(Protocol):
-    """A store that knows what has changed without reading it: one in a database."""
-
-    async def states(self, known: Collection[str]) -> dict[str, Place | None]: ...
-
-    async def entries_since(self, place: Place, state: str) -> list[Entry] | None: ...
-
-
 class _Sync:
     """One sync of one device."""
 
@@ -293,7 +285,7 @@ class _Sync:
     async def _listed(self, known: Collection[str]) -> dict[str, Identity | None]:
         """Return the state of each place, and its identity if the state is not known."""
         store, found = self._store, dict[str, Identity | None]()
-        if isinstance(store, _Stateful):
+        if isinstance(store, SqlStore):
             for state, place in (await store.states(known)).items():
                 found[state] = None if place is None else place.identity
         else:
@@ -310,7 +302,7 @@ class _Sync:
                 await self._read_chat(name, state)
             return
         (before, last), entries = self._known.places.get(name, ("", "")), None
-        if state and before and not is_again and isinstance(self._store, _Stateful):
+        if state and before and not is_again and isinstance(self._store, SqlStore):
             entries = await self._store.entries_since(place, before)
         is_whole = entries is None or (bool(entries) and entries[0]["at"] <= last)
         if entries is None or is_whole:

@@ -22,9 +22,10 @@ from factmem.providers.results import (
     ShredReceipt,
     StoreStatus,
     TurnCandidates,
+    check_progress,
     check_span,
 )
-from factmem.providers.storages import ProviderKeys, check_progress
+from factmem.providers.storages import ProviderKeys
 from factmem.providers.store import FactStore
 
 

@@ -15,9 +15,6 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 import typer
-from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text
 
 from factmem.errors import (
     ChangedError,
@@ -234,6 +231,10 @@ def _print_for_people(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], *, headed: bool
 ) -> None:
     """Print a table, without columns that are empty. Of an id its end is enough."""
+    from rich.console import Console  # slow imports
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
     console = Console(highlight=False, emoji=False, markup=False)
     table = RichTable(box=None, pad_edge=False, header_style="bold", show_header=headed)
     whole = range(len(columns))
@@ -274,7 +275,8 @@ def _cut(text: str, most: int) -> str:
 @contextmanager
 def progress_bar(what: str) -> Generator[Callable[[int, int], None]]:
     """Show a progress bar on a terminal; yield the function that updates it."""
-    from rich.progress import Progress  # slow import
+    from rich.console import Console  # slow imports
+    from rich.progress import Progress
 
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:

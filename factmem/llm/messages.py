@@ -5,6 +5,7 @@ their `name` and a role of instructions (system or developer), and changes no ot
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from math import isfinite
 from typing import Any, TypeAlias, TypeVar
@@ -184,50 +185,31 @@ def message_time(message: Mapping[str, object], zone: tzinfo) -> datetime | None
 
     It is parsed from `timestamp`, then from `created_at`: a datetime, an ISO 8601 string, or
     seconds, milliseconds or microseconds since 1970. A time without a zone, or in UTC, is read in
-    `zone`. Anything else is ignored: histories come from many programs, and a wrong field must not
-    stop detection.
+    `zone`: programs write UTC because they do not know where the user was. Anything else is ignored:
+    histories come from many programs, and a wrong field must not stop detection.
     """
-    for key in _TIMES:
-        if (moment := _time_of(message.get(key), zone)) is not None:
-            return moment
+    for given in map(message.get, _TIMES):
+        read: object = given
+        if isinstance(given, str) and len(given) <= _LONGEST_TIME:
+            read = _read_time(given.strip())
+        if isinstance(read, int | float) and not isinstance(read, bool):
+            read = _from_epoch(read)
+        if isinstance(read, datetime):
+            with suppress(OverflowError):  # before the year 1 or after 9999: no fact can have it
+                moment = read if read.utcoffset() is not None else read.replace(tzinfo=zone)
+                in_utc = moment.astimezone(UTC)
+                return in_utc.astimezone(zone) if moment.tzinfo is UTC else moment
     return None
 
 
-def _time_of(given: object, zone: tzinfo) -> datetime | None:
-    if isinstance(given, datetime):
-        return _placed(given, zone)
-    if isinstance(given, str) and len(given) <= _LONGEST_TIME:
-        return _from_text(given.strip(), zone)
-    if isinstance(given, int | float) and not isinstance(given, bool):
-        return _from_epoch(given, zone)
+def _read_time(text: str) -> datetime | float | None:
+    for parse in (float, datetime.fromisoformat):
+        with suppress(ValueError):
+            return parse(text)
     return None
 
 
-def _from_text(text: str, zone: tzinfo) -> datetime | None:
-    try:
-        return _from_epoch(float(text), zone)
-    except ValueError:
-        pass
-    try:
-        return _placed(datetime.fromisoformat(text), zone)
-    except ValueError:
-        return None
-
-
-def _placed(moment: datetime, zone: tzinfo) -> datetime | None:
-    """Return a time with a zone; None if no fact can have it, before the year 1 or after 9999.
-
-    Programs write UTC because they do not know where the user was: it is read in `zone`.
-    """
-    moment = moment if moment.utcoffset() is not None else moment.replace(tzinfo=zone)
-    try:
-        in_utc = moment.astimezone(UTC)
-        return in_utc.astimezone(zone) if moment.tzinfo is UTC else moment
-    except OverflowError:
-        return None
-
-
-def _from_epoch(number: float, zone: tzinfo) -> datetime | None:
+def _from_epoch(number: float) -> datetime | None:
     try:
         if not isfinite(number) or number <= 0:
             return None
@@ -235,6 +217,6 @@ def _from_epoch(number: float, zone: tzinfo) -> datetime | None:
             number /= 1_000_000
         elif number >= _MILLISECONDS:
             number /= 1_000
-        return datetime.fromtimestamp(number, UTC).astimezone(zone)
+        return datetime.fromtimestamp(number, UTC)
     except (OverflowError, OSError, ValueError):
         return None

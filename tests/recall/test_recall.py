@@ -53,20 +53,6 @@ async def test_the_relevant_fact_is_returned(store: LocalStore) -> None:
     assert await recall_memory(store).recall("How about kumquats?") == []
 
 
-async def test_an_embedder_finds_facts_without_a_common_word(store: LocalStore) -> None:
-    """Without one nothing is found."""
-    await store.save(bare_note("miso", "kitten"), ALICE, AGENT)
-    await store.save(bare_note("mornings", "espresso"), ALICE, AGENT)
-    embedder = TopicEmbedder()
-
-    result = await recall_memory(store, embedder=embedder).recall("Any animal?")
-
-    assert found_values(result) == ["kitten"]
-    assert result.is_semantic
-    assert (result.embedding_calls, result.embedded_texts) == (2, 3)
-    assert await recall_memory(store).recall("Any animal?") == []
-
-
 async def test_outdated_facts_are_never_returned(store: LocalStore, clock: SettableClock) -> None:
     """They are replaced, forgotten, expired or overridden; with vectors and without."""
     soon = clock.now + timedelta(hours=1)

@@ -118,19 +118,6 @@ async def test_each_question_replaces_the_facts_of_the_last_one(store: InMemoryP
     assert [message["role"] for message in messages] == ["user"] * 5
 
 
-async def test_the_same_facts_give_the_same_bytes(store: InMemoryProvider) -> None:
-    """Their ranking does not matter: concepts decide the order of the text."""
-    memory = recall_memory(store)
-    texts: list[list[str]] = []
-    for question in ("a cat film and the router", "router: the film cat", "the cat, the router"):
-        messages: Chat = [said("Hi")]
-        await memory.recall_facts_to_agent(messages, question)
-        texts.append(memory_lines(messages))
-
-    assert texts[0] == texts[1] == texts[2]
-    assert [line.partition(":")[0] for line in texts[0][::2]] == ["film", "pet", "router"]
-
-
 async def test_a_concept_can_be_loaded_besides(store: InMemoryProvider) -> None:
     """A concept loaded afterwards joins the recalled facts."""
     memory = recall_memory(store)

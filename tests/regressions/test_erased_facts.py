@@ -109,10 +109,10 @@ async def test_a_purged_value_is_not_learned_again(workers: Workers) -> None:
 
 async def test_four_methods_that_lost_all_facts_take_nothing() -> None:
     """The provider erased by a method that factmem does not know."""
-    provider = BareProvider()
+    provider = BareProvider(store := InMemoryProvider())
     await provider.save(theme("light"), ALICE, AGENT)
 
-    report = await remembered_while(provider, lambda: provider.store.erase(ALICE, AGENT))
+    report = await remembered_while(provider, lambda: store.erase(ALICE, AGENT))
 
     assert await provider.load_all(ALICE, AGENT) == []
     assert (report.saved, len(report.erased)) == ([], 1)

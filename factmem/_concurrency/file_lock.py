@@ -179,7 +179,9 @@ class FileLock:
                     self._close()
                     raise self._busy(seconds) from None
                 time.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                # The next in turn looks often: until it does, nobody has the lock.
+                is_next = turn is not None and turn.is_next
+                pause = _FIRST_PAUSE if is_next else min(2 * pause, _LONGEST_PAUSE)
                 continue
             except OSError as exc:
                 self._close()
@@ -236,6 +238,10 @@ class _Turn:
     def __init__(self) -> None:
         self._rung = 0
         self._is_held = False
+
+    @property
+    def is_next(self) -> bool:
+        return self._is_held and not self._rung
 
     def take(self, fd: int) -> None:
         """Lock a file if it is this waiter's turn, or raise."""

@@ -31,7 +31,6 @@ from factmem.providers._sql.stores import Opening
 from factmem.providers._sqlite.copies import Draft, Restoration, backup, check_new, readable
 from factmem.providers._sqlite.database import SqliteDatabase
 from factmem.providers._sqlite.files import DatabaseFiles
-from factmem.providers._sqlite.words import FtsWords
 from factmem.providers.conversations import conversation_of
 from factmem.providers.results import ErasureReceipt, PlaceLimit, check_span
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
@@ -125,7 +124,7 @@ class LocalFileMemoryProvider(SqlStore):
         name = chosen.name if isinstance(chosen, EncryptedStorage) else "default"
         opening = Opening("default", encryption, database, must_exist=must_exist, sealed_as=name)
         places = StoredPlaces(opening, StoreClock(clock), keep_history)
-        search = StoredSearch(places, FtsWords())
+        search = StoredSearch(places)
         super().__init__(places, limit, search, must_exist=must_exist)
         self._files, self._chosen, self._clock = database, chosen, clock
 

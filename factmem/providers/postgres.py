@@ -21,7 +21,6 @@ from factmem.providers._postgres.connections import Connections
 from factmem.providers._postgres.database import PostgresDatabase
 from factmem.providers._postgres.driver import Pool, checked_dsn, is_pool
 from factmem.providers._postgres.vector_spaces import VectorSpaces
-from factmem.providers._postgres.words import TsWords
 from factmem.providers._sql.places import FACT_BYTES
 from factmem.providers._sql.search import StoredSearch
 from factmem.providers._sql.store import SqlStore
@@ -139,8 +138,7 @@ class PostgresMemoryProvider(SqlStore):
         self._vectors = VectorSpaces(places, self._server, search_from or 0)
         search = None
         if search_from is not None:
-            words, large = TsWords(self._vectors), search_from * FACT_BYTES
-            search = StoredSearch(places, words, large=large, has_meaning=True)
+            search = StoredSearch(places, self._vectors, large=search_from * FACT_BYTES)
         super().__init__(places, limit, search, must_exist=must_exist)
         self._name = store
 

@@ -370,8 +370,8 @@ TextVectors: TypeAlias = Mapping[bytes, Sequence[float] | None]
 class SearchDocument(NamedTuple):
     """The words of a fact, or of a passage of a message."""
 
-    terms: Collection[str]
-    """Its terms, without those of its neighbours."""
+    terms: Mapping[str, int]
+    """Its terms, without those of its neighbours, each with a byte that `ItemScan.best` reads."""
     length: float
     """The sum of their weighted counts."""
     counts: bytes
@@ -413,29 +413,33 @@ class ItemScore(NamedTuple):
     """The terms of the question that it has."""
 
 
+class HeldTerms(NamedTuple):
+    """The items of a place that have some terms."""
+
+    blocks: Mapping[str, Sequence[tuple[int, bytes]]]
+    """For each term the first item of each block, and for all items of the block the distance from
+    it, as 16 bits, and the byte of `SearchDocument.terms`."""
+    inside: Collection[int] | None
+    """The items that a filter lets through; None for all."""
+
+
 class ItemScan(Protocol):
     """Scores items by the words of a question, first roughly, then as ranking scores a fact."""
 
     terms: Collection[str]
     """The terms of the question, and those that are similar to them."""
 
-    def weigh(self, holders: Mapping[str, int], size: int) -> Sequence[str]:
-        """Take how many of all items have each term; return the terms to search for."""
+    def weigh(self, places: "Mapping[Identity, PlaceStatistics]") -> Sequence[str]:
+        """Take the statistics of all places; return the terms to search for."""
         ...
 
     def best(
-        self, held: Mapping[Identity, Mapping[str, str]], most: int
+        self, held: "Mapping[Identity, HeldTerms]", most: int
     ) -> Mapping[Identity, Sequence[int]]:
-        """Return the best items of all places, given those with each term, in digits."""
+        """Return the best items of all places."""
         ...
 
-    def scores(
-        self,
-        places: "Mapping[Identity, PlaceStatistics]",
-        items: Sequence[FoundItem],
-        *,
-        has_meaning: bool,
-    ) -> Sequence[ItemScore]:
+    def scores(self, items: Sequence[FoundItem], *, has_meaning: bool) -> Sequence[ItemScore]:
         """Return the score of each item; `has_meaning` if vectors are compared, too."""
         ...
 

@@ -232,7 +232,7 @@ class PostingLists:
         return slots if mask is None else slots[mask[slots]]
 
 
-_K1, _B = 1.2, 0.75
+K1, B = 1.2, 0.75
 """The saturation of repeated terms, and the strength of length normalisation."""
 
 _LEAST_WEIGHT = 1.0
@@ -469,10 +469,10 @@ class TermIndex:
         if self._everywhere is not None:
             known = self._everywhere.holders
             terms = {t: each._replace(holders=known.get(t, 0)) for t, each in terms.items()}
-        constant, per_length = _K1 * (1 - _B), _K1 * _B / (average or 1.0)
+        constant, per_length = K1 * (1 - B), K1 * B / (average or 1.0)
         scores: dict[int, float] = {}
         for term in terms.values():
-            weight = rarity(term.holders, size) * (_K1 + 1)
+            weight = rarity(term.holders, size) * (K1 + 1)
             for slot, count in zip(term.slots, term.counts, strict=True):
                 norm = constant + per_length * self._lengths[slot]
                 scores[slot] = scores.get(slot, 0.0) + weight * count / (count + norm)
@@ -543,7 +543,7 @@ class TermIndex:
                 holders, slots, counts, _ = self._lists.dense_term(np, name, mask)
                 if self._everywhere is not None:
                     holders = self._everywhere.holders.get(name, 0)
-                counts *= rarity(holders, size) * (_K1 + 1) / (counts + norms[slots])
+                counts *= rarity(holders, size) * (K1 + 1) / (counts + norms[slots])
                 if mask is None:
                     self._keep(len(slots))
                 term = known[name] = Term(holders, slots, counts, ())
@@ -610,7 +610,7 @@ class TermIndex:
         lengths = {slot: sum(len(grams(term)) for term in own) for slot, own in terms.items()}
         average = sum(lengths.values()) / (len(lengths) or 1) or 1.0
         for slot, length in lengths.items():
-            scores[slot] /= 1 + _K1 * (1 - _B + _B * length / average)
+            scores[slot] /= 1 + K1 * (1 - B + B * length / average)
         best, least = max(scores.values(), default=0.0), min(scores.values(), default=0.0)
         for slot, score in scores.items():
             yield slot, LETTERS * (score - least) / (best or 1.0)
@@ -636,7 +636,7 @@ class TermIndex:
         if not parts:
             return slots, np.zeros(len(slots))
         slots, scores, lengths = map(np.concatenate, zip(*parts, strict=True))
-        norms = _K1 * (1 - _B) + _K1 * _B / (int(lengths.sum()) / len(slots) or 1.0) * lengths
+        norms = K1 * (1 - B) + K1 * B / (int(lengths.sum()) / len(slots) or 1.0) * lengths
         scores /= 1 + norms
         return slots, LETTERS * (scores - scores.min()) / (float(scores.max()) or 1.0)
 
@@ -668,8 +668,8 @@ class TermIndex:
         return min(max(found, few), self._everywhere.size)
 
     def _dense_norms(self, lengths: Array, total: float, size: int) -> Array:
-        lengths *= _K1 * _B / (total / (size or 1) or 1.0)
-        lengths += _K1 * (1 - _B)
+        lengths *= K1 * B / (total / (size or 1) or 1.0)
+        lengths += K1 * (1 - B)
         return lengths
 
     def document(self, fields: Fields, around: Around = ()) -> Document:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import datetime
 from functools import cache, partial
 from itertools import accumulate
-from math import nan
+from math import log, nan
 from operator import itemgetter
 from struct import pack, unpack_from
 from typing import Any, NamedTuple, TypeAlias
@@ -28,6 +28,7 @@ from factmem.models.places import Identity, Place
 from factmem.providers.conversations import Turn
 from factmem.providers.results import (
     FoundItem,
+    HeldTerms,
     ItemScore,
     PlaceStatistics,
     SearchAnswer,
@@ -35,7 +36,17 @@ from factmem.providers.results import (
     SearchDocument,
     SearchQuestion,
 )
-from factmem.recall._bm25 import Around, Everywhere, Fields, PostingLists, Term, TermIndex, rarity
+from factmem.recall._bm25 import (
+    K1,
+    Around,
+    B,
+    Everywhere,
+    Fields,
+    PostingLists,
+    Term,
+    TermIndex,
+    rarity,
+)
 from factmem.recall._documents import (
     AROUND,
     FIELD_WEIGHTS,
@@ -59,7 +70,7 @@ _CANDIDATES, _BY_MEANING = 30, 200
 
 _PER_MATCH = 3
 
-_FORM = 2
+_FORM = 3
 """Increase it if the terms of a text change: stored indexes are made again."""
 
 _Name: TypeAlias = tuple[Identity, str, str]
@@ -77,6 +88,9 @@ class StoreMatches(NamedTuple):
     size: int
     """The number of facts that were searched."""
 
+
+_LENGTH_STEP, _LEAST_LENGTH = 1.35, 4
+"""The lengths that are distinguished before rows are read: 3.3, 4.5, 6.1 and so on, up to 300."""
 
 _CODE, _STEP = 0xFFFFFF, 16
 """The bits of a term, and the steps of a count of 1."""
@@ -195,29 +209,30 @@ class StoredScan:
         self.terms: Collection[str] = {term for shares in self._shares for term in shares}
         self._idf, self._near = dict[str, float](), list[float]()
 
-    def weigh(self, holders: Mapping[str, int], size: int) -> list[str]:
+    def weigh(self, places: Mapping[Identity, PlaceStatistics]) -> list[str]:
         """See `ItemScan.weigh`."""
-        wanted = self._asked.wanted
-        known = self._idf = {term: rarity(min(few, size), size) for term, few in holders.items()}
+        every = self._everywhere = everywhere_of(places.values())
+        wanted, holders = self._asked.wanted, {**dict.fromkeys(self.terms, 0), **every.holders}
+        self._idf = {term: rarity(few, every.size) for term, few in holders.items()}
         for word, shares in zip(wanted, self._shares, strict=True):
             few = max(map(holders.__getitem__, word)) - sum(map(holders.__getitem__, word))
             few += sum(map(holders.__getitem__, shares))
-            self._near.append(rarity(min(few, size), size))
-        best = sum(max((known[t] for t in word if holders[t]), default=0.0) for word in wanted)
-        factor = self._asked.similar * (best or 1.0) / (sum(self._near) or 1.0)
-        self._near = [factor * each for each in self._near]
+            self._near.append(rarity(min(few, every.size), every.size))
         own = {term for word in wanted for term in word}
         found = sorted(filter(holders.get, holders), key=lambda of: (of not in own, holders[of]))
         hits = accumulate(map(holders.__getitem__, found))
         few = sum(each <= _MOST_HITS for each in hits)
         return found[: min(max(few, 1), _MOST_WORDS)]
 
-    def best(
-        self, held: Mapping[Identity, Mapping[str, str]], most: int
-    ) -> dict[Identity, list[int]]:
+    def best(self, held: Mapping[Identity, HeldTerms], most: int) -> dict[Identity, list[int]]:
         """See `ItemScan.best`."""
         np: Array = numpy_or_none()
-        scored = {identity: self._rough(np, each) for identity, each in held.items()}
+        parts = {identity: self._rough(np, each) for identity, each in held.items()}
+        words, near = (
+            np.max([part[n].max() for part in parts.values()], initial=0) for n in (0, 1)
+        )
+        factor = self._asked.similar * (words or 1.0) / (near or 1.0)
+        scored = {identity: part[0] + factor * part[1] for identity, part in parts.items()}
         every = np.concatenate([np.zeros(0), *(each[each > 0] for each in scored.values())])
         least = np.partition(every, -most)[-most] if len(every) > most else 1e-9
         found = dict[Identity, list[int]]()
@@ -227,33 +242,36 @@ class StoredScan:
             found[identity] = items[order[:most]].tolist()
         return found
 
-    def _rough(self, np: Array, held: Mapping[str, str]) -> Array:
-        """Return the score of each item of a place, with counts of 1 and usual lengths."""
-        items = {term: np.fromstring(digits, np.intp, sep=",") for term, digits in held.items()}
-        scores = np.zeros(max((int(each.max()) for each in items.values()), default=0) + 1)
-        for word, shares, weight in zip(self._asked.wanted, self._shares, self._near, strict=True):
-            near = np.zeros(len(scores))
+    def _rough(self, np: Array, held: HeldTerms) -> tuple[Array, Array]:
+        """Return the scores of the items of a place by words and by similar ones."""
+        items = {term: _items(np, blocks) for term, blocks in held.blocks.items()}
+        width = max((int(each.max()) for each, _ in items.values()), default=0) + 1
+        every = self._everywhere
+        by_words, by_near = _fits(np, every.length / every.size)
+        scores, alike = np.zeros(width), np.zeros(width)
+        for word, shares, idf in zip(self._asked.wanted, self._shares, self._near, strict=True):
+            near = np.zeros(width)
             for term in filter(items.__contains__, shares):  # the most similar one is the last
-                near[items[term]] = shares[term] * weight
+                at, fits = items[term]
+                near[at] = by_near[fits] * (shares[term] * idf)
+            alike += near
             for term in filter(items.__contains__, word):
-                near[items[term]] += self._idf[term]
-            scores += near
-        return scores
+                at, fits = items[term]
+                scores[at] += by_words[fits] * self._idf[term]
+        if held.inside is not None:
+            kept = np.zeros(width, np.bool_)
+            kept[[item for item in held.inside if item < width]] = True
+            scores, alike = scores * kept, alike * kept
+        return scores, alike
 
-    def scores(
-        self,
-        places: Mapping[Identity, PlaceStatistics],
-        items: Sequence[FoundItem],
-        *,
-        has_meaning: bool,
-    ) -> list[ItemScore]:
+    def scores(self, items: Sequence[FoundItem], *, has_meaning: bool) -> list[ItemScore]:
         """See `ItemScan.scores`."""
         if not (items and self.terms):
             return [ItemScore(0.0, 0.0, ()) for _ in items]
         np: Array = numpy_or_none()
         lists = _StoredLists(self._letters, self.terms, items)
         index = TermIndex(
-            everywhere=everywhere_of(places.values()),
+            everywhere=self._everywhere,
             lists=lists,
             lengths=lists.lengths,
             has_letters=self._has_letters,
@@ -265,6 +283,27 @@ class StoredScan:
             held[slot].append(lists.names[row])
         columns = dense.bm25.tolist(), dense.coverage.tolist(), held
         return [ItemScore(*each) for each in zip(*columns, strict=True)]
+
+
+def _items(np: Array, blocks: Sequence[tuple[int, bytes]]) -> tuple[Array, Array]:
+    """Return the items of blocks, and their bytes; see `HeldTerms`."""
+    rows = np.frombuffer(b"".join([block for _, block in blocks]), [("far", "<u2"), ("fit", "u1")])
+    sizes = [len(block) // rows.itemsize for _, block in blocks]
+    return rows["far"] + np.repeat([first for first, _ in blocks], sizes), rows["fit"]
+
+
+def _fit(count: float, length: float) -> int:
+    """Return a byte for the count of a term in a document of some length."""
+    size = round(log(max(length, 1.0), _LENGTH_STEP)) - _LEAST_LENGTH
+    return min(round(2 * count), 15) << 4 | min(max(size, 0), 15)
+
+
+def _fits(np: Array, average: float) -> tuple[Array, Array]:
+    """Return the factors on rarity for each byte of `_fit`, for words and for similar ones."""
+    fits = np.arange(256)
+    counts, lengths = (fits >> 4) / 2, _LENGTH_STEP ** ((fits & 15) + _LEAST_LENGTH)
+    norms = K1 * (1 - B) + K1 * B * lengths / (average or 1.0)
+    return counts * (K1 + 1) / (counts + norms), 1 / (1 + norms)
 
 
 def _alike(word: Word, letters: Collection[Any]) -> dict[str, float]:
@@ -403,4 +442,5 @@ def _packed(fields: Fields, text: str, around: Around = (), digest: bytes = b"")
     codes = [term_code(term) | min(round(_STEP * n), 255) << 24 for term, n in every.items()]
     counts = pack(f"<II{len(codes)}I", len(times), len(own), *codes)
     counts += bytes(min(each, 255) for each in times.values())
-    return SearchDocument(every.keys(), document.length, counts, digest)
+    terms = {term: _fit(count, document.length) for term, count in every.items()}
+    return SearchDocument(terms, document.length, counts, digest)

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-import psycopg
 import pytest
 
 from factmem import CallableEmbedder, MultipleFacts
@@ -13,7 +12,7 @@ from factmem.providers._postgres.driver import Session
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.recall import _store_search as store_search
 from tests.postgres.conftest import NewStore
-from tests.postgres.test_search import ANN, APP, BEN, FUSED, NOTES, USER, fill, memory_of, values_in
+from tests.postgres.test_search import ANN, APP, FUSED, NOTES, USER, fill, memory_of, values_in
 
 
 @pytest.fixture
@@ -138,28 +137,3 @@ async def test_a_recall_in_memory_asks_about_all_places_together(
     assert len(await memory.recall("number1", limit=20)) >= 8
 
     assert len(statements) == 3
-
-
-async def test_words_of_a_new_place_are_found_by_their_index(
-    new_store: NewStore, dsn: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With statistics of other places alone, a scan of all of its rows seems to be shorter."""
-    plans: list[str] = []
-    rows = Session._rows
-
-    def _rows(self: Session, query: str, *args: Any, **options: Any) -> Any:
-        if "@@" in query:
-            plans.append(str(rows(self, f"EXPLAIN {query}", *args, **options)))
-        return rows(self, query, *args, **options)
-
-    store = new_store(search_from=1)
-    await fill(store, 1000, BEN)
-    await memory_of(store, None, BEN).recall("number7")
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute("ANALYZE factmem.words")
-    await fill(store, 1000)
-    monkeypatch.setattr(Session, "_rows", _rows)
-
-    assert "number7" in str(values_in(await memory_of(store).recall("number7")))
-
-    assert ["words_by_word" in plan for plan in plans] == [True]

@@ -12,7 +12,7 @@ from tests.postgres.conftest import Login, NewStore
 from tests.postgres.pooler import Pooler
 
 TABLES = ("stores", "places", "entries", "indexes")
-SEARCHES = ("searches", "sources", "items", "terms", "words", "spaces", "vectors")
+SEARCHES = ("searches", "sources", "items", "terms", "spaces", "vectors")
 
 
 async def _two_tenants(new_store: NewStore, login: Login, store: str) -> None:

@@ -329,7 +329,7 @@ async def test_an_index_that_cannot_be_written_is_no_failure(
     def refuse(*_: object) -> None:
         raise StorageError("The disk is full")
 
-    monkeypatch.setattr("factmem.providers._sqlite.words.FtsWords.make", refuse)
+    monkeypatch.setattr("factmem.providers._sql.search_index.SearchIndex._write", refuse)
     async with opened() as store:
         await store.save(SingleFact(MOOD, "piano"), ANN, APP)
         assert len(await memory_of(store, clock).recall("piano")) == 1

@@ -92,20 +92,7 @@ _TABLES: tuple[str, ...] = (
     *_shared(),
     "ALTER TABLE factmem.indexes ALTER bytes SET STORAGE EXTERNAL",
     "CREATE INDEX learning_by_due ON factmem.learning (store, due) WHERE due IS NOT NULL",
-    """
-    CREATE TABLE factmem.words (
-        search int NOT NULL,
-        item bigint NOT NULL,
-        store int NOT NULL,
-        text uuid,
-        words tsvector NOT NULL,
-        PRIMARY KEY (search, item)
-    )""",
-    "CREATE INDEX words_by_text ON factmem.words (search, text) WHERE text IS NOT NULL",
-    # Each search also scans the pending list, which has up to 4 MB by default.
-    """
-    CREATE INDEX words_by_word ON factmem.words USING gin (words)
-    WITH (gin_pending_list_limit = 64)""",
+    "CREATE INDEX items_by_text ON factmem.items (search, text) WHERE text IS NOT NULL",
     """
     CREATE TABLE factmem.spaces (
         space int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -126,7 +113,7 @@ _TABLES: tuple[str, ...] = (
         statement
         for table in (
             *("places", "entries", "indexes", "erased", "learning"),
-            *("searches", "sources", "items", "terms", "words", "spaces"),
+            *("searches", "sources", "items", "terms", "spaces"),
         )
         for statement in (
             f"ALTER TABLE factmem.{table} ENABLE ROW LEVEL SECURITY",
@@ -139,7 +126,7 @@ _VECTORS = (
     """
     CREATE TABLE factmem.vectors (
         space int NOT NULL,
-        text uuid NOT NULL,
+        text bytea NOT NULL,
         store int NOT NULL,
         vector {extension}.halfvec,
         PRIMARY KEY (space, text)
@@ -156,7 +143,7 @@ GRANT SELECT ON factmem.format TO {role};
 GRANT SELECT, INSERT, UPDATE ON factmem.stores TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE
 ON factmem.places, factmem.entries, factmem.indexes, factmem.erased, factmem.learning,
-factmem.searches, factmem.sources, factmem.items, factmem.terms, factmem.words, factmem.spaces TO {role}
+factmem.searches, factmem.sources, factmem.items, factmem.terms, factmem.spaces TO {role}
 """
 
 _GRANT_VECTORS = "GRANT SELECT, INSERT, UPDATE, DELETE ON factmem.vectors TO {role}"

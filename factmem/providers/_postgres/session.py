@@ -164,9 +164,5 @@ def numbers(values: Iterable[int]) -> str:
     return "{" + ",".join(map(str, values)) + "}"
 
 
-def keys(values: Iterable[str]) -> str:
-    return "{" + ",".join(values) + "}"
-
-
 def byte_strings(values: Iterable[bytes | None]) -> str:
     return "{" + ",".join("NULL" if v is None else f'"\\\\x{v.hex()}"' for v in values) + "}"

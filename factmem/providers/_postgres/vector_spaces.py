@@ -8,37 +8,41 @@ application must not create tables. Without pgvector places are searched by word
 """
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from hashlib import blake2b
 from logging import getLogger
-from math import inf
+from math import hypot, inf
 from typing import NamedTuple
-from uuid import UUID
 
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity
-from factmem.providers._postgres.database import PostgresDatabase, asking
+from factmem.providers._postgres.database import PostgresDatabase, asking, own
 from factmem.providers._postgres.driver import is_state
 from factmem.providers._postgres.schema import extension_schema
-from factmem.providers._postgres.session import PostgresSession, byte_strings, keys
+from factmem.providers._postgres.session import PostgresSession, byte_strings, numbers
 from factmem.providers._sql.search_index import loaded
-from factmem.providers._sql.session import among
+from factmem.providers._sql.session import Session, among
 from factmem.providers._sql.stored_places import StoredPlaces
-from factmem.providers.results import TextVectors
+from factmem.providers._sql.topics import topic_of
+from factmem.providers.results import SearchQuestion, TextVectors
 
 _logger = getLogger(__name__)
 
 _MOST_DIMENSIONS = 4000
 """The maximum of an HNSW index in half precision."""
 
+_LEAST_SCANNED, _MOST_SCANNED = 40, 1000
+"""Values of `hnsw.ef_search`: pgvector's default and its maximum."""
+
 _HAS_VECTORS = "SELECT 1 WHERE to_regclass('factmem.vectors') IS NOT NULL"
 
 _REMOVE_VECTORS = """
 WITH gone AS (
     DELETE FROM factmem.vectors v USING factmem.spaces s
-    WHERE s.place = %s AND v.space = s.space AND v.text = ANY (%s::uuid[])
-        AND NOT EXISTS (SELECT 1 FROM factmem.words w WHERE w.search = %s AND w.text = v.text)
+    WHERE s.place = %s AND v.space = s.space AND v.text = ANY (%s::bytea[])
+        AND NOT EXISTS (SELECT 1 FROM factmem.items i WHERE i.search = %s AND i.text = v.text)
     RETURNING v.space, v.vector
 )
 UPDATE factmem.spaces s SET counted = s.counted - g.few, total = CASE WHEN s.counted > g.few
@@ -60,9 +64,9 @@ ON CONFLICT (place, model, dimensions) DO NOTHING
 """
 
 _READ_NEXT = """
-SELECT w.item, w.text, EXISTS (
-    SELECT 1 FROM factmem.vectors v WHERE v.space = %s AND v.text = w.text
-) FROM factmem.words w WHERE w.search = %s AND w.item > %s ORDER BY w.item LIMIT %s
+SELECT i.item, i.text, EXISTS (
+    SELECT 1 FROM factmem.vectors v WHERE v.space = %s AND v.text = i.text
+) FROM factmem.items i WHERE i.search = %s AND i.item > %s ORDER BY i.item LIMIT %s
 """
 
 _SET_UPTO = "UPDATE factmem.spaces SET upto = greatest(upto, %s) WHERE space = %s"
@@ -71,8 +75,8 @@ _ADD_VECTORS = """
 WITH added AS (
     INSERT INTO factmem.vectors (space, store, text, vector)
     SELECT %s::int, %s::int, r.text, r.vector::{extension}.halfvec
-    FROM unnest(%s::uuid[], %s::text[]) AS r (text, vector)
-    WHERE EXISTS (SELECT 1 FROM factmem.words w WHERE w.search = %s AND w.text = r.text)
+    FROM unnest(%s::bytea[], %s::text[]) AS r (text, vector)
+    WHERE EXISTS (SELECT 1 FROM factmem.items i WHERE i.search = %s AND i.text = r.text)
     ON CONFLICT (space, text) DO NOTHING RETURNING vector
 )
 UPDATE factmem.spaces s SET counted = s.counted + a.few, total = (CASE WHEN s.total IS NULL
@@ -120,6 +124,48 @@ _ERASE = (
     "DELETE FROM factmem.vectors v USING factmem.spaces s WHERE s.place = %s AND v.space = s.space",
     "DELETE FROM factmem.spaces WHERE place = %s",
 )
+
+
+_TEXTS = """
+SELECT DISTINCT text FROM factmem.items
+WHERE search = %s AND topic = ANY (%s::bigint[]) AND text IS NOT NULL
+"""
+
+_NEAREST = """
+SELECT i.item FROM (
+    SELECT text FROM factmem.vectors v WHERE v.space = {space} AND v.vector IS NOT NULL
+    ORDER BY v.vector::{extension}.halfvec({dimensions}) OPERATOR({extension}.<#>) (
+        SELECT %s::text::{extension}.halfvec
+        WHERE set_config('hnsw.ef_search', '{most}', true) IS NOT NULL)
+    LIMIT %s
+) v CROSS JOIN LATERAL (
+    SELECT item FROM factmem.items i WHERE i.search = {search} AND i.text = v.text OFFSET 0
+) i
+"""
+"""The indexed expression, with a fixed number of dimensions. An index scan evaluates the subquery
+when it starts and reads its setting afterwards, so that the setting needs no statement of its own.
+A subquery with `LIMIT` or `OFFSET 0` is not merged by the planner, which has no statistics of a new
+place yet."""
+
+_NEAREST_INSIDE = """
+SELECT i.item FROM (
+    SELECT item, text FROM factmem.items WHERE search = {search} AND item = ANY (%s::bigint[]) OFFSET 0
+) i JOIN factmem.vectors v ON v.space = {space} AND v.text = i.text
+WHERE v.vector IS NOT NULL
+ORDER BY v.vector OPERATOR({extension}.<#>) %s::text::{extension}.halfvec LIMIT %s
+"""
+"""Compares every row inside a filter: an index scan would find few of them."""
+
+_COSINES = """
+SELECT i.item, -(v.vector OPERATOR({extension}.<#>) %s::text::{extension}.halfvec),
+    -(v.vector OPERATOR({extension}.<#>) %s::text::{extension}.halfvec)
+FROM factmem.items i JOIN factmem.vectors v ON v.space = {space} AND v.text = i.text
+WHERE i.search = {search} AND i.item = ANY (%s::bigint[]) AND v.vector IS NOT NULL
+"""
+"""The cosines, as products of vectors of length 1; the operator returns them with the sign
+changed."""
+
+_IS_BEHIND = "SELECT 1 FROM factmem.items WHERE search = %s AND item > %s LIMIT 1"
 
 
 class Space(NamedTuple):
@@ -202,7 +248,7 @@ class VectorSpaces:
                 missing = {item: text for item, text, is_there in rows if not is_there}
                 which, given = among("i.item IN ({keys})", missing)
                 facts = loaded(session, key, search, which, given) if missing else {}
-                found = {missing[item].bytes: each.fact() for item, each in facts.items()}
+                found = {bytes(missing[item]): each.fact() for item, each in facts.items()}
                 upto = min(missing) - 1 if found else rows[-1][0]
         if upto > space.upto:
             session.rows(_SET_UPTO, [upto, space.number])
@@ -234,7 +280,7 @@ class VectorSpaces:
                 # Texts that a purge has deleted before have no row now, and none is deleted after.
                 for (search,) in session.rows(_LOCK_SEARCH, [key]):
                     space = self._made(session, key, store, model, dimensions)
-                    columns = [keys(digest.hex() for digest in vectors), _column(vectors.values())]
+                    columns = [byte_strings(vectors), _column(vectors.values())]
                     statement = _ADD_VECTORS.format(extension=extension)
                     number = space.number
                     session.rows(statement, [number, store, *columns, search, number])
@@ -242,22 +288,63 @@ class VectorSpaces:
         if vectors:
             self._places.run(asking(write))
 
+    # The vectors of a search: see `VectorIndex`
+
+    def remove(
+        self, session: Session, key: bytes, search: int, texts: Iterable[bytes | None]
+    ) -> None:
+        postgres, gone = own(session), [text for text in texts if text is not None]
+        if gone and postgres.rows(_HAS_VECTORS):
+            statement = _REMOVE_VECTORS.format(extension=extension_schema(postgres))
+            postgres.rows(statement, [key, byte_strings(gone), search])
+
+    def drop(
+        self, session: Session, key: bytes, search: int, removed: Collection[str] | None
+    ) -> None:
+        """See `VectorIndex.drop`. Vectors of other keywords stay, as embedding texts costs money."""
+        rows = session.rows(_TEXTS, [search, numbers(map(topic_of, removed))]) if removed else []
+        session.rows("DELETE FROM factmem.items WHERE search = %s", [search])
+        if removed is not None:
+            self.remove(session, key, search, [text for (text,) in rows])
+            session.rows("UPDATE factmem.spaces SET upto = 0 WHERE place = %s", [key])
+            return
+        if session.rows(_HAS_VECTORS):
+            session.rows(_ERASE[0], [key])
+        session.rows(_ERASE[1], [key])
+
+    @contextmanager
+    def patience(self, session: Session) -> Generator[None]:
+        """See `VectorIndex.patience`: the deadline of a call is shorter than a large index takes."""
+        postgres = own(session)
+        deadline, postgres.deadline = postgres.deadline, inf
+        try:
+            yield
+        finally:
+            postgres.deadline = deadline
+
+    def meaning(
+        self, session: Session, searches: Mapping[bytes, int], question: SearchQuestion
+    ) -> "PlaceVectors | None":
+        postgres = own(session)
+        extension = None if question.vector is None else self.extension(postgres)
+        if question.vector is None or extension is None:
+            return None
+        spaces = self.spaces(postgres, searches, question.model, len(question.vector))
+        return PlaceVectors(postgres, extension, spaces, question)
+
     # Partitions
 
     def _index(self, session: PostgresSession, space: int, dimensions: int) -> None:
         """Create the partition of a space with its index: 20 s for 100,000 vectors."""
-        # Broken off at the deadline of a recall, it would begin again with the next one.
-        deadline, session.deadline = session.deadline, inf
         try:
-            with session.transaction():
+            # Broken off at the deadline of a recall, it would begin again with the next one.
+            with self.patience(session), session.transaction():
                 self._partition(session, space, dimensions)
         except Exception as exc:
             if not is_state(exc, "42501", "55P03"):
                 raise
             self._is_denied = is_state(exc, "42501")
             _logger.info("A large place has no index of its vectors: migrate() creates it")
-        finally:
-            session.deadline = deadline
 
     def _partition(self, session: PostgresSession, space: int, dimensions: int) -> None:
         """Create the partition of a space, inside a transaction of the tables' owner."""
@@ -288,15 +375,66 @@ def _column(vectors: Iterable[Sequence[float] | None]) -> str:
     return "{" + ",".join(cells) + "}"
 
 
-def drop_vectors(session: PostgresSession, key: bytes, search: int, texts: Iterable[UUID]) -> None:
-    """Delete the vectors of texts that no item of a place has any more."""
-    gone = keys(text.hex for text in texts)
-    if gone != "{}" and session.rows(_HAS_VECTORS):
-        statement = _REMOVE_VECTORS.format(extension=extension_schema(session))
-        session.rows(statement, [key, gone, search])
+class PlaceVectors:
+    """Compares the vectors of places with a question; see `Meaning`."""
+
+    def __init__(
+        self,
+        session: PostgresSession,
+        extension: str,
+        spaces: Mapping[bytes, Space],
+        question: SearchQuestion,
+    ) -> None:
+        self._session = session
+        self._extension = extension
+        self._spaces = spaces
+        self._limit = question.limit
+        self._vector = question.vector or ()
+        totals = [each.total for each in spaces.values() if each.total is not None]
+        whole = [sum(column) for column in zip(*totals, strict=True)] or [0.0] * len(self._vector)
+        share = question.common / (hypot(*whole) or 1.0)
+        self._ranked = [a - share * b for a, b in zip(self._vector, whole, strict=True)]
+        """The vector without its share of the mean of all vectors."""
+
+    def nearest(self, key: bytes, search: int, inside: Collection[int] | None) -> list[int]:
+        space = self._spaces.get(key)
+        if space is None or not space.counted:
+            return []
+        named = {"space": space.number, "search": search, "extension": self._extension}
+        ranked = written_vector(self._ranked)
+        if inside is None:
+            most = min(max(self._limit, _LEAST_SCANNED), _MOST_SCANNED)
+            query = _NEAREST.format(**named, dimensions=len(self._vector), most=most)
+            given = [ranked, self._limit]
+        else:
+            query, given = _NEAREST_INSIDE.format(**named), [numbers(inside), ranked, self._limit]
+        rows = self._session.rows(query, given, prepare=False)
+        return [item for (item,) in rows]
+
+    def cosines(
+        self, key: bytes, search: int, items: Sequence[int]
+    ) -> dict[int, tuple[float, float]]:
+        space = self._spaces.get(key)
+        if space is None or not items:
+            return {}
+        query = _COSINES.format(space=space.number, search=search, extension=self._extension)
+        given = [written_vector(self._vector), written_vector(self._ranked), numbers(items)]
+        return {item: (one, two) for item, one, two in self._session.rows(query, given)}
+
+    def statistics(self, key: bytes) -> tuple[int, float, float]:
+        space = self._spaces.get(key)
+        if space is None or space.total is None:
+            return 0, 0.0, 0.0
+        return (
+            space.counted,
+            _product(self._vector, space.total),
+            _product(self._ranked, space.total),
+        )
+
+    def is_complete(self, key: bytes, search: int) -> bool:
+        space = self._spaces.get(key)
+        return space is not None and not self._session.rows(_IS_BEHIND, [search, space.upto])
 
 
-def erase_vectors(session: PostgresSession, key: bytes) -> None:
-    if session.rows(_HAS_VECTORS):
-        session.rows(_ERASE[0], [key])
-    session.rows(_ERASE[1], [key])
+def _product(one: Iterable[float], two: Iterable[float]) -> float:
+    return sum(a * b for a, b in zip(one, two, strict=True))

@@ -4,13 +4,13 @@ A search returns some candidates of all places together, by words and by vectors
 statistics of all its items, with which the ranking in memory scores them.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import nlargest
 from itertools import chain, product
 from logging import getLogger
-from typing import TypeVar
+from struct import iter_unpack
+from typing import Any, TypeVar
 
 from factmem.errors import StorageError
 from factmem.ledger.resolution import seen_together
@@ -26,7 +26,7 @@ from factmem.providers._sql.search_index import (
     SearchIndex,
     State,
     StoredItem,
-    WordIndex,
+    VectorIndex,
     ends_of,
     loaded,
     mark_term,
@@ -41,6 +41,7 @@ from factmem.providers._sql.topics import topic_of
 from factmem.providers.conversations import ChangedConversation
 from factmem.providers.results import (
     FoundItem,
+    HeldTerms,
     ItemScore,
     Letters,
     PlaceStatistics,
@@ -80,9 +81,14 @@ _MOST_OTHERS = 200
 
 _ATTEMPTS = 10
 
-_LIST_TERMS = "SELECT term FROM factmem.terms WHERE search = %s"
+_LIST_TERMS = "SELECT DISTINCT term FROM factmem.terms WHERE search = %s"
 
-_READ_HOLDERS = "SELECT term, holders FROM factmem.terms WHERE search = %s AND term IN ({keys})"
+_READ_HOLDERS = """
+SELECT term, sum(length(items)) / 3 FROM factmem.terms WHERE search = %s AND term IN ({keys})
+GROUP BY term
+"""
+
+_READ_BLOCKS = "SELECT term, first, items FROM factmem.terms WHERE search = %s AND term IN ({keys})"
 
 _BY_ITEM = "i.item IN ({keys})"
 
@@ -117,14 +123,10 @@ SELECT i.item FROM factmem.items i WHERE i.search = %s AND i.said_at >= %s AND i
 ORDER BY i.said_at DESC LIMIT %s
 """
 
-_INSIDE = "JOIN factmem.items i ON i.search = %s AND i.item = w.item"
+_INSIDE = "SELECT i.item FROM factmem.items i WHERE i.search = %s{inside}"
 
 
-def marks_in(wanted: RecallFilter) -> list[str]:
-    return list(map(mark_term, wanted.marks))
-
-
-def conditions(wanted: RecallFilter) -> tuple[str, list[object]]:
+def _conditions(wanted: RecallFilter) -> tuple[str, list[object]]:
     """Return a filter as conditions on `i`, a row of items, and their parameters, without marks."""
     found, given = list[str](), list[object]()
     if wanted.keywords is not None:
@@ -182,30 +184,49 @@ def _timely(
     return nlargest(question.limit, found, lambda of: (of[1].score + bonus * of[2], of[0].item))
 
 
-def _holders(session: Session, state: State, terms: Iterable[str]) -> dict[str, int]:
-    names = {written(term): term for term in terms}
-    found = dict.fromkeys(names.values(), 0)
+def _of_terms(
+    session: Session, state: State, statement: str, names: Mapping[str, str]
+) -> Iterator[tuple[Any, ...]]:
+    """Yield what a statement returns about terms, given by their names in the database."""
     for part in parts_of([*names]):
-        query, given = sql.among(_READ_HOLDERS, part)
-        found |= {names[name]: few for name, few in session.rows(query, [state.search, *given])}
+        query, given = sql.among(statement, part)
+        for name, *rest in session.rows(query, [state.search, *given]):
+            yield names[name], *rest
+
+
+def _blocks(
+    session: Session, state: State, names: Mapping[str, str]
+) -> dict[str, list[tuple[int, bytes]]]:
+    found = dict[str, list[tuple[int, bytes]]]()
+    for term, first, block in _of_terms(session, state, _READ_BLOCKS, names):
+        found.setdefault(term, []).append((first, block))
     return found
+
+
+def _inside(session: Session, state: State, wanted: RecallFilter) -> set[int] | None:
+    """Return the items that a filter lets through; None for all."""
+    sets, (inside, given) = list[set[int]](), _conditions(wanted)
+    if inside:
+        rows = session.rows(_INSIDE.format(inside=inside), [state.search, *given])
+        sets.append({item for (item,) in rows})
+    marks = [mark_term(mark) for mark in wanted.marks]
+    blocks = _blocks(session, state, dict(zip(marks, marks, strict=True)))
+    for mark in marks:
+        held = blocks.get(mark, ())
+        sets.append({first + far for first, block in held for far, _ in iter_unpack("<HB", block)})
+    return set.intersection(*sets) if sets else None
 
 
 class StoredSearch:
     """The searches of one store, in places of at least `large` bytes. Thread-safe."""
 
     def __init__(
-        self,
-        places: StoredPlaces,
-        words: WordIndex,
-        *,
-        large: int = LARGE,
-        has_meaning: bool = False,
+        self, places: StoredPlaces, vectors: VectorIndex | None = None, *, large: int = LARGE
     ) -> None:
-        self.has_meaning = has_meaning
+        self.has_meaning = vectors is not None
         self._places = places
-        self._index = SearchIndex(places, words)
-        self._words = words
+        self._index = SearchIndex(places, vectors)
+        self._vectors = vectors
         self._from = large
         self._large: set[tuple[Identity, int]] = set()
         """What was large when it was last looked at."""
@@ -290,14 +311,18 @@ class StoredSearch:
         states: Mapping[Identity, State],
     ) -> SearchAnswer:
         keys = {reader.key(identity): state.search for identity, state in states.items()}
-        meaning = self._words.meaning(session, keys, question)
+        meaning = None
+        if self._vectors is not None:
+            meaning = self._vectors.meaning(session, keys, question)
         candidates, keywords, lacking = list[SearchCandidate](), list[str](), set[Identity]()
+        wanted = question.filter
+        inside = {at: _inside(session, state, wanted) for at, state in states.items()}
         nearest = dict[Identity, list[int]]()
         if meaning is not None:
             for identity, state in states.items():
-                near = meaning.nearest(reader.key(identity), state.search, question.filter)
-                nearest[identity] = near
-        statistics, chosen = self._best(session, states, question, nearest)
+                key = reader.key(identity)
+                nearest[identity] = meaning.nearest(key, state.search, inside[identity])
+        statistics, chosen = self._best(session, states, question, nearest, inside)
         for identity, state in states.items():
             key, search = reader.key(identity), state.search
             best, found = chosen[identity], dict[int, StoredItem]()
@@ -337,6 +362,7 @@ class StoredSearch:
         states: Mapping[Identity, State],
         question: SearchQuestion,
         nearest: Mapping[Identity, list[int]],
+        inside: Mapping[Identity, set[int] | None],
     ) -> tuple[dict[Identity, PlaceStatistics], dict[Identity, dict[int, ItemScore]]]:
         """Return the statistics of each place, and its best items by words, with the nearest.
 
@@ -345,21 +371,22 @@ class StoredSearch:
         """
         letters = {at: self._vocabulary(session, each, question) for at, each in states.items()}
         scan = question.scan(letters)
-        statistics, total = dict[Identity, PlaceStatistics](), Counter[str]()
+        statistics = dict[Identity, PlaceStatistics]()
         for at, each in states.items():
-            holders = _holders(session, each, scan.terms)
+            names, holders = {written(t): t for t in scan.terms}, dict.fromkeys(scan.terms, 0)
+            holders |= dict(_of_terms(session, each, _READ_HOLDERS, names))
             statistics[at] = PlaceStatistics(each.size, each.length, holders, letters[at])
-            total.update(holders)
-        size = sum(each.size for each in states.values())
-        terms, hits = scan.weigh(total, size), set[tuple[Identity, int]]()
-        rows = list[FoundItem]()
-        every = {at: self._held(session, each, terms, question) for at, each in states.items()}
-        for identity, items in scan.best(every, _SCORED).items():
+        names = {written(term): term for term in scan.weigh(statistics)}
+        rows, hits = list[FoundItem](), set[tuple[Identity, int]]()
+        held = {
+            at: HeldTerms(_blocks(session, each, names), inside[at]) for at, each in states.items()
+        }
+        for identity, items in scan.best(held, _SCORED).items():
             best = [*items, *nearest.get(identity, ())]
             search = states[identity].search
             rows += _read_found(session, identity, search, best).values()
             hits |= {(identity, item) for item in best}
-        words = scan.scores(statistics, rows, has_meaning=bool(nearest))
+        words = scan.scores(rows, has_meaning=bool(nearest))
         best = [*zip(rows, words, strict=True)]
         chosen = {identity: dict[int, ItemScore]() for identity in states}
         for row, scored in best if nearest else ():
@@ -371,28 +398,12 @@ class StoredSearch:
         for row, scored, _ in found:
             chosen[row.identity][row.item] = scored
         spans = [] if any(is_timely for *_, is_timely in found) else question.spans
-        inside, inner = conditions(question.filter)
+        within, inner = _conditions(question.filter)
         for (begin, end), (identity, state) in product(spans, states.items()):  # all of that time
             span = [state.search, begin, end, *inner, question.limit // 2]
-            for (item,) in session.rows(_SAID_IN.format(inside=inside), span):
+            for (item,) in session.rows(_SAID_IN.format(inside=within), span):
                 chosen[identity].setdefault(item, _NO_WORDS)
         return statistics, chosen
-
-    def _held(
-        self, session: Session, state: State, terms: Sequence[str], question: SearchQuestion
-    ) -> dict[str, str]:
-        """Return the items that have each term, in digits: numbers of all would take longer."""
-        inside, inner = conditions(question.filter)
-        if inside:
-            inside, inner = f"{_INSIDE} {inside}", [state.search, *inner]
-        marks, given = marks_in(question.filter), list[object]()
-        for number, term in enumerate(terms):
-            asked = self._words.asked(state.search, [written(term), *marks])
-            given += [number, asked, *inner]
-        holding = self._words.holding(session, state.search)
-        part = f"SELECT %s, {self._words.joined} FROM ({holding}) w {inside}"  # noqa: S608
-        rows = session.rows(" UNION ALL ".join([part] * len(terms)), given) if terms else []
-        return {terms[int(number)]: items for number, items in rows if items}
 
     def _others(
         self,
@@ -422,7 +433,8 @@ class StoredSearch:
         states: Mapping[Identity, State],
     ) -> TurnCandidates:
         chats = dict[Identity, list[ChangedConversation]]()
-        statistics, chosen = self._best(session, states, question, {})
+        inside = {at: _inside(session, state, question.filter) for at, state in states.items()}
+        statistics, chosen = self._best(session, states, question, {}, inside)
         for identity, state in states.items():
             lines = dict[bytes, dict[int, Row]]()
             for items in parts_of([*chosen[identity]]):

@@ -1,25 +1,27 @@
 """SearchIndex: the items of places and their words, which searches read. Every method blocks.
 
     place ────────▶ current facts ─▶ item: line, start and size of its JSON   ┐ words of each item:
-    conversation ─▶ messages ──────▶ item: conversation and number of message ┘ FTS5 or tsvector
+    conversation ─▶ messages ──────▶ item: conversation and number of message ┘ blocks of items
 
 An item is a row for a fact, or for a passage of a message. It names the line that has it and has no
 copy of its text; only a fact that no single save describes, such as one that was confirmed later,
 and one of a long line is in its row. A save writes no items. A search first adds those of the lines
-since the last search, whose words are found outside of the transaction. In SQLite the words of
-replaced facts stay until the index is made again.
+since the last search, whose words are found outside of the transaction. The words of replaced facts
+stay until the index is made again.
 
 A purge, an erasure, a compaction and an edit drop the index of the place in their own transaction.
 A sealed store has no index, because that would reveal its words.
 """
 
 import json
-from collections import Counter
+from array import array
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
+from struct import pack
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import orjson
@@ -34,7 +36,7 @@ from factmem.ledger.ledger import Ledger
 from factmem.models.actors import NOBODY
 from factmem.models.facts import AnyFact, Concept
 from factmem.models.places import Identity
-from factmem.models.recall_filter import RecallFilter, marks_of
+from factmem.models.recall_filter import marks_of
 from factmem.models.when import micros, moment
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.conversations import body_of
@@ -126,6 +128,12 @@ _CHATS = 100
 _PARAMETERS = 8_000
 """The parameters of one statement."""
 
+_BLOCK = 300
+"""The most items of a block, so that SQLite and PostgreSQL store it in one piece."""
+
+_FARTHEST = 0xFFFF
+"""The greatest distance of an item from the first one of its block."""
+
 _SLACK = 1_000
 """So many replaced items are no reason to make an index again."""
 
@@ -169,20 +177,26 @@ ORDER BY number LIMIT %s
 """
 
 _ADD_ITEMS = """
-INSERT INTO factmem.items (search, item, store, length, counts, topic, digest, line, start, size, chat,
-    message, said_at, ends_at, fact) VALUES {rows}
+INSERT INTO factmem.items (search, item, store, length, counts, text, topic, digest, line, start, size,
+    chat, message, said_at, ends_at, fact) VALUES {rows}
 """
 
-_ADD_TERMS = """
-INSERT INTO factmem.terms AS t (search, term, store, holders) VALUES {rows}
-ON CONFLICT (search, term) DO UPDATE SET holders = t.holders + excluded.holders
+_LAST_BLOCKS = """
+SELECT term, first, items FROM factmem.terms t WHERE search = %s AND first = (
+    SELECT max(first) FROM factmem.terms l WHERE l.search = t.search AND l.term = t.term
+) AND term IN ({keys})
+"""
+
+_PUT_BLOCKS = """
+INSERT INTO factmem.terms (search, term, first, store, items) VALUES {rows}
+ON CONFLICT (search, term, first) DO UPDATE SET items = excluded.items
 """
 
 _OF_TOPICS = """
 SELECT item, digest, length FROM factmem.items WHERE search = %s AND topic IN ({keys})
 """
 
-_DELETE_ITEMS = "DELETE FROM factmem.items WHERE search = %s AND item IN ({keys})"
+_DELETE_ITEMS = "DELETE FROM factmem.items WHERE search = %s AND item IN ({keys}) RETURNING text"
 
 _LOAD = """
 SELECT i.item, i.topic, i.fact, e.at, CASE WHEN i.fact IS NULL THEN substr(e.line, i.start + 1, i.size) END
@@ -205,8 +219,8 @@ _DROP = (
 class Meaning(Protocol):
     """Compares the vectors of places with a question."""
 
-    def nearest(self, key: bytes, search: int, inside: RecallFilter) -> list[int]:
-        """Return the items of a place whose texts are nearest."""
+    def nearest(self, key: bytes, search: int, inside: Collection[int] | None) -> list[int]:
+        """Return the items of a place whose texts are nearest, of all or of some."""
         ...
 
     def cosines(
@@ -224,38 +238,19 @@ class Meaning(Protocol):
         ...
 
 
-class WordIndex(Protocol):
-    """The index of the words of items, as one kind of database has it."""
+class VectorIndex(Protocol):
+    """The vectors of the texts of items, where a database has them."""
 
-    joined: str
-    """The aggregate that joins the numbers of items with commas."""
-
-    def holding(self, session: Session, search: int) -> str:
-        """Return a query for the items with a term: parameter `asked`."""
-        ...
-
-    def asked(self, search: int, terms: Sequence[str]) -> str:
-        """Return the parameter of `holding` for items that have all of some terms."""
-        ...
-
-    def make(self, session: Session, search: int) -> None:
-        """Create what a search needs."""
-        ...
-
-    def add(
-        self, session: Session, search: int, documents: Sequence[tuple[int, SearchDocument]]
+    def remove(
+        self, session: Session, key: bytes, search: int, texts: Iterable[bytes | None]
     ) -> None:
-        """Add the documents of new items."""
-        ...
-
-    def remove(self, session: Session, key: bytes, search: int, items: Sequence[int]) -> None:
-        """Remove the words of replaced items, if the database can."""
+        """Delete the vectors of texts that no item has any more."""
         ...
 
     def drop(
         self, session: Session, key: bytes, search: int, removed: Collection[str] | None
     ) -> None:
-        """Remove all words of a search, with what else is derived from removed keywords.
+        """Delete the items of a search, with the vectors of removed keywords.
 
         `removed` is None for an erasure.
         """
@@ -360,6 +355,10 @@ def unwritten(name: str) -> str:
     return "" if name.startswith("__") else bytes.fromhex(name[1:]).decode("utf-8", "surrogatepass")
 
 
+def _named(terms: Mapping[str, int]) -> dict[str, int]:
+    return {written(term): byte for term, byte in terms.items()}
+
+
 def mark_term(mark: bytes) -> str:
     return f"__{blake2b(mark, digest_size=8).hexdigest()}"
 
@@ -435,7 +434,7 @@ def _item_of(
     source, piece = fact.source, pieces.get((stored.keyword, fact.id))
     chat = None if source is None or source.conversation is None else topic_of(source.conversation)
     ends = [item.ends_at for item in stored.items if item.ends_at is not None]
-    terms = [*map(written, document.terms), *map(mark_term, marks_of(fact))]
+    terms = _named(document.terms) | dict.fromkeys(map(mark_term, marks_of(fact)), 0)
     new = _NewItem(
         document._replace(terms=terms),
         topic=topic_of(stored.keyword),
@@ -467,11 +466,26 @@ def _insert_rows(session: Session, query: str, rows: Sequence[Row]) -> None:
         session.rows(query.format(rows=marks), [each for row in part for each in row])
 
 
+def _blocks(items: Sequence[int], first: int, block: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the blocks of more items with a term, each with its byte, given the last block."""
+    at = 0
+    while at < len(items):
+        end = min(bisect_left(items, first + _FARTHEST + 1 << 8), at + _BLOCK - len(block) // 3)
+        if end > at:
+            yield (
+                first,
+                block
+                + b"".join(pack("<HB", (each >> 8) - first, each & 255) for each in items[at:end]),
+            )
+        at = end
+        first, block = items[min(at, len(items) - 1)] >> 8, b""
+
+
 class SearchIndex:
     """The indexes of one store. Thread-safe."""
 
-    def __init__(self, places: StoredPlaces, words: WordIndex) -> None:
-        self._words = words
+    def __init__(self, places: StoredPlaces, vectors: VectorIndex | None) -> None:
+        self._vectors = vectors
         self._places = places
         places.opening.on_removal = self.drop
 
@@ -523,10 +537,7 @@ class SearchIndex:
                 if found is not None:
                     self._drop(session, key, found.search, ())
                 session.rows(_MAKE, [key, kind, reader.store.number, form])
-                made = _state(session, key, kind)
-                if made is not None:
-                    self._words.make(session, made.search)
-                return made
+                return _state(session, key, kind)
 
         return self._places.write_soon(write) if plan.is_new else plan.old
 
@@ -535,7 +546,9 @@ class SearchIndex:
 
         def write(session: Session, _: int) -> State | None:
             reader, _writer = self._places.writing(session)
-            with self._words.patience(session), session.transaction():
+            vectors = self._vectors
+            patience = nullcontext() if vectors is None else vectors.patience(session)
+            with patience, session.transaction():
                 if session.rows(_LOCK, [state.search]) != [(state.next, state.size)]:
                     return None
                 sources = dict[bytes, int]()
@@ -563,9 +576,10 @@ class SearchIndex:
 
     def _remove(self, session: Session, key: bytes, search: int, gone: Sequence[int]) -> None:
         for items in parts_of(gone):
-            self._words.remove(session, key, search, items)
             query, given = sql.among(_DELETE_ITEMS, items)
-            session.rows(query, [search, *given])
+            rows = session.rows(query, [search, *given])
+            if self._vectors is not None:
+                self._vectors.remove(session, key, search, [text for (text,) in rows])
 
     def _insert(
         self,
@@ -575,19 +589,25 @@ class SearchIndex:
         new: Sequence[_NewItem],
         sources: Mapping[bytes, int],
     ) -> None:
-        rows, holders = list[Row](), Counter[str]()
+        rows, held, search = list[Row](), dict[str, "array[int]"](), state.search
         for item, each in enumerate(new, state.next):
-            document, *columns = each
-            chat = sources[each.chat] if isinstance(each.chat, bytes) else each.chat
-            columns[5] = chat
-            rows.append((state.search, item, store, document.length, document.counts, *columns))
-            holders.update(document.terms)
-        self._words.add(
-            session, state.search, [(at, each.document) for at, each in enumerate(new, state.next)]
-        )
+            (_, length, counts, text), *columns = each
+            columns[5] = sources[each.chat] if isinstance(each.chat, bytes) else each.chat
+            text = (text or None) if self._vectors else None
+            rows.append((search, item, store, length, counts, text, *columns))
+            for term, byte in each.document.terms.items():
+                held.setdefault(term, array("q")).append(item << 8 | byte)
         _insert_rows(session, _ADD_ITEMS, rows)
-        terms = [(state.search, term, store, few) for term, few in sorted(holders.items())]
-        _insert_rows(session, _ADD_TERMS, terms)
+        last = dict[str, tuple[int, bytes]]()
+        for terms in parts_of([*held]) if state.next > 1 else ():
+            query, given = sql.among(_LAST_BLOCKS, terms)
+            last |= {term: each for term, *each in session.rows(query, [search, *given])}
+        blocks = [
+            (search, term, first, store, block)
+            for term, items in sorted(held.items())
+            for first, block in _blocks(items, *last.get(term, (items[0] >> 8, b"")))
+        ]
+        _insert_rows(session, _PUT_BLOCKS, blocks)
 
     def _add_facts(self, plan: Plan, state: State, question: SearchQuestion) -> None:
         """Add and remove the facts of keywords that changed."""
@@ -661,7 +681,7 @@ class SearchIndex:
             while rows := session.rows(_READ_LINES, [key, last, _LINES]):
                 for turn in turns_in(sealer, rows):
                     for each in question.describe_turn(turn):
-                        document = each._replace(terms=[*map(written, each.terms)])
+                        document = each._replace(terms=_named(each.terms))
                         at = turn.said_at.timestamp()
                         new.append(_NewItem(document, chat=key, message=turn.number, said_at=at))
                 last = rows[-1][0]
@@ -679,6 +699,7 @@ class SearchIndex:
     def _drop(
         self, session: Session, key: bytes, search: int, removed: Collection[str] | None
     ) -> None:
-        self._words.drop(session, key, search, removed)
+        if self._vectors is not None:
+            self._vectors.drop(session, key, search, removed)
         for statement in _DROP:
             session.rows(statement, [search])

@@ -225,6 +225,7 @@ CREATE TABLE items (
     store INT NOT NULL,
     length REAL NOT NULL,
     counts BLOB NOT NULL,
+    text BLOB,
     topic INTEGER,
     digest BLOB,
     line INTEGER,
@@ -243,9 +244,10 @@ CREATE INDEX items_by_end ON items (search, ends_at) WHERE ends_at IS NOT NULL;
 CREATE TABLE terms (
     search INT NOT NULL,
     term TEXT NOT NULL,
+    first INTEGER NOT NULL,
     store INT NOT NULL,
-    holders INTEGER NOT NULL,
-    PRIMARY KEY (search, term)
+    items BLOB NOT NULL,
+    PRIMARY KEY (search, term, first)
 ) STRICT, WITHOUT ROWID;
 """
 """The tables that are alike in both databases, in the types of SQLite: `INT` has 32 bits."""

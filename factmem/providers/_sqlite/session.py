@@ -276,12 +276,6 @@ _OBJECT = re.compile(r"\s*(CREATE (\w+) (\w+)(?: ON (\w+))?.*)", re.DOTALL)
 _WITH_INDEX = re.compile(r"(UNIQUE|PRIMARY KEY \().*STRICT$", re.DOTALL)
 """A table whose key SQLite keeps in an index of its own."""
 
-_SEARCH = re.compile(r"CREATE VIRTUAL TABLE (\w+) USING fts5\(([\w\s,='\"]*)\)")
-"""A full-text index, which a place may have beside the tables below."""
-
-_PARTS = frozenset({"data", "idx", "content", "docsize", "config"})
-"""The tables that SQLite makes for a full-text index."""
-
 _STATISTICS = (
     "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
     "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
@@ -364,21 +358,8 @@ def _check_objects(objects: Sequence[Row], path: Path) -> None:
     if missing := _own_objects() - rest:
         kind, name, _, _ = min(missing, key=lambda row: row[:2])
         raise _odd(path, f"another {kind} {name!r} than a store, or none")
-    rest -= _own_objects()
-    searches = {
-        name
-        for kind, name, _, sql in rest
-        if kind == "table"
-        and (found := _SEARCH.fullmatch(sql))
-        and found[1] == name
-        # of no other table
-        and "content" not in found[2].replace("content=''", "")
-    }
-    for kind, name, table, sql in rest:
-        base, _, part = name.rpartition("_")
-        is_part = base in searches and part in _PARTS and sql.startswith(f"CREATE TABLE '{name}'(")
-        is_own = name in searches or is_part or sql in _STATISTICS
-        if kind != "table" or name != table or not is_own:
+    for kind, name, table, sql in rest - _own_objects():
+        if kind != "table" or name != table or sql not in _STATISTICS:
             raise _odd(path, f"the {kind} {name[:60]!r}, which no store has")
 
 

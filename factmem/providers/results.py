@@ -31,7 +31,7 @@ from factmem.models.facts import (
 from factmem.models.places import Identity, MemoryScope, MemorySubject, Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.when import before, moment, stamp, utc
-from factmem.providers.conversations import ChangedConversation, Turn
+from factmem.providers.conversations import Turn
 
 __all__ = [
     "ErasureReceipt", "ForgetConditions", "Forgotten", "Learned", "Moment", "PlaceChanges",
@@ -521,12 +521,16 @@ class SearchAnswer(NamedTuple):
     these facts. Empty if the question has no vector or the store keeps none."""
 
 
-class TurnCandidates(NamedTuple):
-    """The result of a search for messages."""
+class TurnCandidate(NamedTuple):
+    """A passage of a message that may answer a question."""
 
-    chats: Mapping[Identity, Sequence[ChangedConversation]]
-    """For each place, the messages that may answer, with the messages beside them."""
-    places: Mapping[Identity, PlaceStatistics]
+    identity: Identity
+    """The place of its conversation."""
+    conversation: str
+    turn: Turn
+    part: int
+    """The number of the passage in the message; see `SearchQuestion.describe_turn`."""
+    words: ItemScore
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ from factmem.providers.results import (
     SearchQuestion,
     ShredReceipt,
     TextVectors,
-    TurnCandidates,
+    TurnCandidate,
     checked_page,
     condition_of,
     in_order,
@@ -734,7 +734,7 @@ class FactStore:
 
     async def turn_candidates(
         self, places: Sequence[Place], question: SearchQuestion
-    ) -> TurnCandidates | None:
+    ) -> Sequence[TurnCandidate] | None:
         """Return the messages that may answer a question; None if the recall is to read them."""
         return None
 

@@ -388,12 +388,7 @@ class TermIndex:
             around: The strings around the document, with their weights.
         """
         document = self.document(fields, around)
-        length = document.length
-        if self._everywhere is not None:  # an index for one question needs no other terms
-            wanted = self._everywhere.holders
-            parts = ({t: n for t, n in part.items() if t in wanted} for part in document)
-            document = Document(*parts)
-        self.put_document(slot, document, length)
+        self.put_document(slot, document, document.length)
 
     def put_document(self, slot: int, document: Document, length: float) -> None:
         """Index a document by its terms, or those of a question; `length` is that of all terms."""
@@ -462,13 +457,8 @@ class TermIndex:
             size = sum(among)
             average = sum(n for n, is_in in zip(self._lengths, among, strict=False) if is_in)
             average /= size or 1
-        if self._everywhere is not None:
-            size, average = self._everywhere.size, self._everywhere.length / self._everywhere.size
         find = partial(self._lists.term, among=among)
         terms = {term: find(term) for term in chain.from_iterable(query.wanted)}
-        if self._everywhere is not None:
-            known = self._everywhere.holders
-            terms = {t: each._replace(holders=known.get(t, 0)) for t, each in terms.items()}
         constant, per_length = K1 * (1 - B), K1 * B / (average or 1.0)
         scores: dict[int, float] = {}
         for term in terms.values():

@@ -14,14 +14,7 @@ from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity, Place
 from factmem.models.recall_filter import RecallFilter, marks_of
-from factmem.recall._bm25 import (
-    DenseScores,
-    Document,
-    Everywhere,
-    QueryWords,
-    TermIndex,
-    WordScores,
-)
+from factmem.recall._bm25 import DenseScores, Document, QueryWords, TermIndex, WordScores
 from factmem.recall._documents import (
     FIELD_WEIGHTS,
     RECURRING_FIELDS,
@@ -110,25 +103,15 @@ class FactIndex:
 
     Args:
         places: All searched places, including those without facts.
-        everywhere: The statistics of all facts, where these are only the candidates of a question.
         has_letters: Whether facts are compared by the letters of a question, too.
     """
 
-    def __init__(
-        self,
-        places: Iterable[Place] = (),
-        everywhere: Everywhere | None = None,
-        *,
-        has_letters: bool = True,
-    ) -> None:
+    def __init__(self, places: Iterable[Place] = (), *, has_letters: bool = True) -> None:
         entities = (each.subject.entity for each in places if each.subject.entity is not None)
         self._entities = {entity: number for number, entity in enumerate(dict.fromkeys(entities))}
         """A number for each entity of the places."""
         self._terms = TermIndex(
-            weights=FIELD_WEIGHTS,
-            recurring=RECURRING_FIELDS,
-            everywhere=everywhere,
-            has_letters=has_letters,
+            weights=FIELD_WEIGHTS, recurring=RECURRING_FIELDS, has_letters=has_letters
         )
         self._conversations = Conversations()
         self._marks = MarkIndex()

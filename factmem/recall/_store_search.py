@@ -320,14 +320,15 @@ def question_of(
     model: str = "",
     vector: "array[float] | None" = None,
     has_letters: bool = True,
+    limit: int = _CANDIDATES,
 ) -> SearchQuestion:
-    """Return the question that a store answers with candidates."""
+    """Return the question that a store answers with at least `limit` candidates, if it can."""
     return SearchQuestion(
         spans=[each[:2] for each in asked_spans(query.text, now) if each.is_sure],
         letters=Vocabulary,
         scan=partial(StoredScan, places, query.text, has_letters=has_letters),
         can_scan=lambda: numpy_or_none() is not None,
-        limit=max(_CANDIDATES if vector is None else _BY_MEANING, _PER_MATCH * query.limit),
+        limit=max(limit if vector is None else _BY_MEANING, _PER_MATCH * query.limit),
         form=f"{_FORM} {default_stem().__name__}",
         describe=_described,
         describe_turn=_passages,
@@ -377,8 +378,7 @@ def ranked(
     if len(answer.places) > 1:  # facts that those of another place override
         found = resolve_entities(found, [*unreadable.values()], places)
     others = {id(each) for each in answer.others}
-    everywhere = everywhere_of(answer.places.values())
-    index, slots = FactIndex(places, everywhere), list[SearchCandidate]()
+    index, slots = FactIndex(places), list[SearchCandidate]()
     for placed in found:
         candidate = loaded[_name(placed)][0]
         if id(candidate) not in others:
@@ -387,8 +387,9 @@ def ranked(
             slots.append(candidate)
     near = _nearness(query, index, answer, slots) if answer.has_meaning else None
     matches = index.search(query, now, near, [each.words[:2] for each in slots])
+    size = sum(each.size for each in answer.places.values())
     return StoreMatches(
-        matches, [*unreadable.values()], answer.has_meaning, answer.unembedded, everywhere.size
+        matches, [*unreadable.values()], answer.has_meaning, answer.unembedded, size
     )
 
 

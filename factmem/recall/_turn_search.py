@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import anyio
 
@@ -28,13 +28,12 @@ from factmem.models.places import Identity, Place
 from factmem.models.recall_filter import OPEN, RecallFilter
 from factmem.models.when import TimeProvider
 from factmem.providers.conversations import ChangedConversation, Turn, TurnChanges
-from factmem.providers.results import TurnCandidates
+from factmem.providers.results import TurnCandidate
 from factmem.providers.store import FactStore
-from factmem.recall._bm25 import Everywhere
 from factmem.recall._documents import SAID, passage_facts
 from factmem.recall._fact_index import FactIndex
 from factmem.recall._place_cache import IndexCache
-from factmem.recall._store_search import everywhere_of, question_of
+from factmem.recall._store_search import question_of
 from factmem.recall.match import Match, RecallQuery, TurnMatch
 
 WEIGHTS = {"asks": -0.4, "named": 0.4, "other": -0.4, "first": 0.4, "number": 0.4}
@@ -109,10 +108,14 @@ class Passage(NamedTuple):
     text: str
 
 
+_Passages: TypeAlias = list[tuple[Match, Passage]]
+"""The passages that answer a question, best first."""
+
+
 class TurnIndex:
     """An index of the messages of some places. Thread-safe."""
 
-    def __init__(self, places: Sequence[Place], everywhere: Everywhere | None = None) -> None:
+    def __init__(self, places: Sequence[Place]) -> None:
         self._places = {each.identity: each for each in places}
         self._lock = threading.Lock()
         self.loading: PerLoop[anyio.Lock] = PerLoop(anyio.Lock)
@@ -121,7 +124,7 @@ class TurnIndex:
         """The version up to which each place was read; replaced, never mutated."""
         # Messages are long, so that they have letters of any question by chance: without them the
         # text of 800 tokens in `benchmarks.recall.both` has evidence for .03 more questions.
-        self._index = FactIndex(places, everywhere, has_letters=False)
+        self._index = FactIndex(places, has_letters=False)
         self.passages: dict[tuple[Identity, str], Passage] = {}
         """The passages by their place and the id of their fact."""
         self._ids: dict[tuple[Identity, str], dict[int, list[str]]] = {}
@@ -162,7 +165,7 @@ class TurnIndex:
         for each in ids:
             del self.passages[identity, each]
 
-    def search(self, query: RecallQuery, now: datetime) -> list[tuple[Match, Passage]]:
+    def search(self, query: RecallQuery, now: datetime) -> _Passages:
         """Return the best passages for a question, best first."""
         with self._lock:
             return [
@@ -209,37 +212,38 @@ class TurnSearch:
                 await self._cache.work(lambda: index.follow(changes))
         if not index.passages:
             return []
-        return await self._cache.work(lambda: self._found([index] * len(asked), asked, left_out))
+
+        def ranked() -> list[TurnMatch]:
+            found = [index.search(_many(query), self._clock()) for query in asked]
+            return self._best(found, asked, left_out)
+
+        return await self._cache.work(ranked)
 
     async def _in_store(
         self, places: Sequence[Place], queries: Sequence[RecallQuery], left_out: Collection[str]
     ) -> list[TurnMatch] | None:
         """Return the matches among the candidates of the store; None if it does not search."""
-        found = list[TurnCandidates]()
+        found = list[_Passages]()
         for query in queries:
-            question = await self._cache.work(
-                partial(question_of, places, query, self._clock(), has_letters=False)
+            asked = partial(
+                question_of, places, query, self._clock(), has_letters=False, limit=_CANDIDATES
             )
-            answer = await self._store.turn_candidates(places, question)
+            answer = await self._store.turn_candidates(places, await self._cache.work(asked))
             if answer is None:
                 return None
-            found.append(answer)
+            rank = partial(_ranked, places, _many(query), answer, self._clock())
+            found.append(await self._cache.work(rank))
+        return await self._cache.work(lambda: self._best(found, queries, left_out))
 
-        def ranked() -> list[TurnMatch]:
-            return self._found([_index_of(places, each) for each in found], queries, left_out)
-
-        return await self._cache.work(ranked)
-
-    def _found(
+    def _best(
         self,
-        indexes: Sequence[TurnIndex],
+        found_of: Sequence[_Passages],
         queries: Sequence[RecallQuery],
         left_out: Collection[str],
     ) -> list[TurnMatch]:
+        """Return the best of the passages that each query found."""
         best: dict[tuple[Identity, str, int], TurnMatch] = {}
-        for index, query in zip(indexes, queries, strict=True):
-            many = replace(query, limit=min(max(_CANDIDATES, 3 * query.limit), _MOST))
-            found = index.search(many, self._clock())
+        for found, query in zip(found_of, queries, strict=True):
             telling = Telling(query.text, {passage.turn.name for _, passage in found})
             for match, passage in found:
                 if passage.turn.text.strip() in left_out:
@@ -259,11 +263,27 @@ class TurnSearch:
         return ordered[: queries[0].limit]
 
 
-def _index_of(places: Sequence[Place], found: TurnCandidates) -> TurnIndex:
-    index = TurnIndex(places, everywhere_of(found.places.values()))
+def _many(query: RecallQuery) -> RecallQuery:
+    """Return a query for the passages that are ranked again."""
+    return replace(query, limit=min(max(_CANDIDATES, 3 * query.limit), _MOST))
+
+
+def _ranked(
+    places: Sequence[Place], query: RecallQuery, found: Sequence[TurnCandidate], now: datetime
+) -> _Passages:
+    """Return the best of the candidates of a store, best first."""
     by_identity = {place.identity: place for place in places}
-    index.follow({by_identity[at]: TurnChanges(None, chats) for at, chats in found.chats.items()})
-    return index
+    index = FactIndex(places, has_letters=False)
+    known, scores = dict[tuple[Identity, str], Passage](), list[tuple[float, float]]()
+    for each in found:
+        for part, (text, fact) in enumerate(passage_facts(each.conversation, each.turn)):
+            if part == each.part:
+                placed = PlacedFact(by_identity[each.identity], fact)
+                index.put(each.identity, placed, words=each.words.terms)  # in the next slot
+                known[each.identity, fact.id] = Passage(each.conversation, each.turn, text)
+                scores.append(each.words[:2])
+    matches = index.search(query, now, None, scores)
+    return [(match, known[match.place.identity, match.fact.id]) for match in matches]
 
 
 def _is_for_turns(wanted: RecallFilter) -> bool:

@@ -25,7 +25,7 @@ from factmem.providers.results import (
     Purge,
     SearchQuestion,
     ShredReceipt,
-    TurnCandidates,
+    TurnCandidate,
 )
 from factmem.providers.store import FactStore
 from factmem.sync._wrapping import Wraps, WrapsContext
@@ -241,7 +241,7 @@ class StoreSync(WrapsContext[S]):
 
     def turn_candidates(
         self, places: Sequence[Place], question: SearchQuestion
-    ) -> TurnCandidates | None:
+    ) -> Sequence[TurnCandidate] | None:
         """Return the messages that may answer a question; None if the recall is to read them."""
         return self._portal.call(self._wrapped.turn_candidates, places, question)
 

@@ -19,6 +19,7 @@ from factmem.models.recall_filter import RecallFilter, marks_of
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.conversations import name_of
 from factmem.providers._sql.places import FACT_BYTES, PlaceReader, understood
+from factmem.providers._sql.sealing import Sealer
 from factmem.providers._sql.search_index import (
     FACTS,
     TURNS,
@@ -38,7 +39,6 @@ from factmem.providers._sql.search_index import (
 from factmem.providers._sql.session import Row, Session
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers._sql.topics import topic_of
-from factmem.providers.conversations import ChangedConversation
 from factmem.providers.results import (
     FoundItem,
     HeldTerms,
@@ -48,7 +48,7 @@ from factmem.providers.results import (
     SearchAnswer,
     SearchCandidate,
     SearchQuestion,
-    TurnCandidates,
+    TurnCandidate,
 )
 
 R = TypeVar("R")
@@ -103,7 +103,7 @@ _READ_FOUND = f"""
 
 _READ_BESIDE = f"""
 {_READ_ITEM} FROM (VALUES {{rows}}) c CROSS JOIN factmem.items i
-WHERE i.search = %s AND i.topic IS NOT NULL
+WHERE i.search = %s AND i.message IS NOT NULL
     AND i.chat = c.column1 AND i.message BETWEEN c.column2 - 2 AND c.column2 + 2
 """
 """A cross join, as SQLite would look through all items first."""
@@ -111,11 +111,10 @@ WHERE i.search = %s AND i.topic IS NOT NULL
 _AT = "(CAST(%s AS bigint), CAST(%s AS bigint))"
 
 _READ_TURNS = """
-SELECT DISTINCT s.place, e.number, e.at, e.line FROM factmem.items c
-JOIN factmem.sources s ON s.source = c.chat
-JOIN factmem.entries e ON e.place = s.place
-    AND e.number BETWEEN c.message + 1 - 2 AND c.message + 1 + 2
-WHERE c.search = %s AND c.item IN ({keys}) ORDER BY s.place, e.number
+SELECT i.item, i.start, s.place, e.number, e.at, e.line FROM factmem.items i
+JOIN factmem.sources s ON s.source = i.chat
+JOIN factmem.entries e ON e.place = s.place AND e.number = i.message + 1
+WHERE i.search = %s AND i.item IN ({keys})
 """
 
 _SAID_IN = """
@@ -255,8 +254,10 @@ class StoredSearch:
         """Return the facts that may answer a question; None if an index could not be written."""
         return self._asked(places, question, FACTS, partial(self._facts, places, question))
 
-    def turns(self, places: Sequence[Place], question: SearchQuestion) -> TurnCandidates | None:
-        """Return messages that may answer, with those beside them; None without an index."""
+    def turns(
+        self, places: Sequence[Place], question: SearchQuestion
+    ) -> list[TurnCandidate] | None:
+        """Return passages of messages that may answer; None without an index."""
         if not self.is_searched(places, TURNS):
             return None
         return self._asked(places, question, TURNS, partial(self._turns, question))
@@ -431,20 +432,20 @@ class StoredSearch:
         session: Session,
         reader: PlaceReader,
         states: Mapping[Identity, State],
-    ) -> TurnCandidates:
-        chats = dict[Identity, list[ChangedConversation]]()
+    ) -> list[TurnCandidate]:
+        candidates, named = list[TurnCandidate](), dict[bytes, tuple[str, Sealer]]()
         inside = {at: _inside(session, state, question.filter) for at, state in states.items()}
-        statistics, chosen = self._best(session, states, question, {}, inside)
+        _, chosen = self._best(session, states, question, {}, inside)
         for identity, state in states.items():
-            lines = dict[bytes, dict[int, Row]]()
-            for items in parts_of([*chosen[identity]]):
-                query, given = sql.among(_READ_TURNS, items)
-                for key, *row in session.rows(query, [state.search, *given]):
-                    lines.setdefault(bytes(key), {})[row[0]] = tuple(row)
-            for key, rows in lines.items():
+            best = chosen[identity]
+            query, given = sql.among(_READ_TURNS, best)
+            rows = session.rows(query, [state.search, *given]) if best else []
+            for key in {bytes(row[2]) for row in rows} - named.keys():
                 for names, data_key in session.rows(sql.READ_NAMES, [key]):
                     sealer = reader.sealer(key, data_key)
-                    name = name_of(reader, sealer.open_names(names), identity)
-                    turns = turns_in(sealer, [rows[number] for number in sorted(rows)])
-                    chats.setdefault(identity, []).append(ChangedConversation(name, turns, True))
-        return TurnCandidates(chats, statistics)
+                    named[key] = name_of(reader, sealer.open_names(names), identity), sealer
+            for item, part, key, *line in rows:
+                name, sealer = named[bytes(key)]
+                (turn,) = turns_in(sealer, [tuple(line)])
+                candidates.append(TurnCandidate(identity, name, turn, part, best[item]))
+        return candidates

@@ -680,10 +680,11 @@ class SearchIndex:
             last, sealer = plan.known.get(key, 0), reader.sealer(key, None)
             while rows := session.rows(_READ_LINES, [key, last, _LINES]):
                 for turn in turns_in(sealer, rows):
-                    for each in question.describe_turn(turn):
+                    said_at = turn.said_at.timestamp()
+                    for part, each in enumerate(question.describe_turn(turn)):
                         document = each._replace(terms=_named(each.terms))
-                        at = turn.said_at.timestamp()
-                        new.append(_NewItem(document, chat=key, message=turn.number, said_at=at))
+                        place = {"chat": key, "message": turn.number, "start": part}
+                        new.append(_NewItem(document, **place, said_at=said_at))
                 last = rows[-1][0]
             read[key] = last
         return _Changes(new, read)

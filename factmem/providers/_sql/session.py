@@ -239,7 +239,7 @@ CREATE TABLE items (
     PRIMARY KEY (search, item)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX items_by_topic ON items (search, topic) WHERE topic IS NOT NULL;
-CREATE INDEX items_by_message ON items (search, chat, message) WHERE topic IS NOT NULL;
+CREATE INDEX items_by_message ON items (search, chat, message) WHERE message IS NOT NULL;
 CREATE INDEX items_by_end ON items (search, ends_at) WHERE ends_at IS NOT NULL;
 CREATE TABLE terms (
     search INT NOT NULL,

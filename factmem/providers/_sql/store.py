@@ -21,7 +21,7 @@ from factmem.providers.results import (
     SearchQuestion,
     ShredReceipt,
     StoreStatus,
-    TurnCandidates,
+    TurnCandidate,
     check_progress,
     check_span,
 )
@@ -179,7 +179,7 @@ class SqlStore(FactStore):
     @override
     async def turn_candidates(
         self, places: Sequence[Place], question: SearchQuestion
-    ) -> TurnCandidates | None:
+    ) -> Sequence[TurnCandidate] | None:
         self._check_open()
         search = self._search
         if search is None:

@@ -29,26 +29,13 @@ from heapq import nlargest
 from itertools import chain
 from math import log
 from operator import itemgetter
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from factmem._text.analysis import FUNCTION_WORDS, Word, content_words, words
+from factmem._text.analysis import FUNCTION_WORDS, Word, content_words
 from factmem.providers.results import Letters
+from factmem.recall._documents import Document
 from factmem.recall._letters import Vocabulary, grams, is_compared, likeness, sums, triples
 from factmem.recall._place_vectors import Array, numpy_or_none
-
-
-class Document(NamedTuple):
-    """The weighted counts of a document's terms."""
-
-    own: Mapping[str, float]
-    """Of its own terms, with the counts that its neighbours add to these."""
-    beside: Mapping[str, float]
-    """Of the terms that only its neighbours have."""
-
-    @property
-    def length(self) -> float:
-        """The sum of all counts."""
-        return sum(self.own.values()) + sum(self.beside.values())
 
 
 class Term(NamedTuple):
@@ -267,9 +254,6 @@ _MOST_KEPT = 24
 _ROUNDING = 1e-9
 """Sums of floats depend on their order."""
 
-_WEIGHT_STEP = 16
-"""Weights are multiples of 1/16, so that their sums are exact in any order."""
-
 WordScores = dict[int, tuple[float, float]]
 """BM25 and coverage by slot, for the documents that have a term of the query."""
 
@@ -287,18 +271,27 @@ class QueryWords(NamedTuple):
     """The number of documents that are scored by letters, the best by words."""
 
 
+def query_words(words: Sequence[Word], name: Collection[str] = ()) -> QueryWords:
+    """Return the words of a query to search for.
+
+    Args:
+        words: The words of a question, in order.
+        name: The terms of an entity's name that already restricts the query. Every document of
+            that entity has them, so they do not count in coverage.
+    """
+    every = list(dict.fromkeys(words))
+    wanted = _content(tuple(words)) or every
+    covered = [word for word in wanted if not any(term in name for term in word)]
+    if len(wanted) > (1 - _LEAST_KNOWN) * len(every):
+        return QueryWords(wanted, covered or wanted, SIMILAR * _STRANGE[0], _STRANGE[1])
+    return QueryWords(wanted, covered or wanted, SIMILAR, _LETTERED)
+
+
 class DenseScores(NamedTuple):
     """BM25 and coverage of every slot, as numpy arrays; 0 for a document without a term."""
 
     bm25: Array
     coverage: Array
-
-
-Fields: TypeAlias = Mapping[str, str]
-"""The strings of a document by field name."""
-
-Around: TypeAlias = Sequence[tuple[str, float]]
-"""The strings around a document, with their weights."""
 
 
 class Everywhere(NamedTuple):
@@ -329,11 +322,6 @@ class TermIndex:
     overlap with a change: threads need a lock.
 
     Args:
-        weights: The weight of a term in each field, by the field's name. A field that is not named
-            has weight 1; 0 omits a field. Weights are rounded to multiples of 1/16.
-        analyze: Splits documents and queries into words and their terms.
-        recurring: Groups of fields whose strings many documents share. The strings of a group are
-            analysed together, and this process caches some thousand such analyses.
         everywhere: The statistics to score with; by default those of the documents in the index.
         lists: The documents in the index.
         lengths: The lengths of these.
@@ -343,9 +331,6 @@ class TermIndex:
     def __init__(
         self,
         *,
-        weights: Mapping[str, float] | None = None,
-        analyze: Callable[[str], Sequence[Word]] = words,
-        recurring: Sequence[Collection[str]] = (),
         everywhere: Everywhere | None = None,
         lists: PostingLists | None = None,
         lengths: Iterable[float] = (),
@@ -353,13 +338,6 @@ class TermIndex:
     ) -> None:
         self._everywhere = everywhere
         self._has_letters = has_letters
-        self._weights = {name: _rounded(weight) for name, weight in (weights or {}).items()}
-        self._analyze = analyze
-        self._groups = [
-            (tuple(group), tuple(self._weights.get(name, 1.0) for name in group))
-            for group in recurring
-        ]
-        self._recurring = frozenset(chain.from_iterable(recurring))
         self._lists = lists or PostingLists()
         self._lengths: array[float] = array("d", lengths)
         self._total = 0.0
@@ -379,26 +357,15 @@ class TermIndex:
     def __len__(self) -> int:
         return self._count
 
-    def put(self, slot: int, fields: Fields, around: Around = ()) -> None:
-        """Index a document; it replaces the document in its slot.
-
-        Args:
-            slot: A number of at least 0. Slots should have few gaps.
-            fields: Strings by field name.
-            around: The strings around the document, with their weights.
-        """
-        document = self.document(fields, around)
-        self.put_document(slot, document, document.length)
-
-    def put_document(self, slot: int, document: Document, length: float) -> None:
-        """Index a document by its terms, or those of a question; `length` is that of all terms."""
+    def put(self, slot: int, document: Document) -> None:
+        """Index a document; it replaces the document in its slot. Slots should have few gaps."""
         self.drop(slot)
         self._lists.put(slot, document)
         self._forget()  # each document changes the average length
         if slot >= len(self._lengths):
             self._lengths.extend([0.0] * (slot + 1 - len(self._lengths)))
-        self._lengths[slot] = length
-        self._total += length
+        self._lengths[slot] = document.length
+        self._total += document.length
         self._count += 1
 
     def drop(self, slot: int) -> bool:
@@ -429,21 +396,6 @@ class TermIndex:
         """Return the slots of the documents that have a term themselves; as an array with numpy."""
         lists = self._lists
         return lists.term(term, None).own if np is None else lists.dense_own(np, term)
-
-    def query(self, words: Sequence[Word], name: Collection[str] = ()) -> QueryWords:
-        """Return the words of a query to search for.
-
-        Args:
-            words: The words of a question, as returned by `analyze`.
-            name: The terms of an entity's name that already restricts the query. Every document of
-                that entity has them, so they do not count in coverage.
-        """
-        every = list(dict.fromkeys(words))
-        wanted = _content(tuple(words)) or every
-        covered = [word for word in wanted if not any(term in name for term in word)]
-        if len(wanted) > (1 - _LEAST_KNOWN) * len(every):
-            return QueryWords(wanted, covered or wanted, SIMILAR * _STRANGE[0], _STRANGE[1])
-        return QueryWords(wanted, covered or wanted, SIMILAR, _LETTERED)
 
     def scan(self, query: QueryWords, among: bytearray | None = None) -> WordScores:
         """Return BM25 and coverage of all documents that share a term with a query.
@@ -662,27 +614,6 @@ class TermIndex:
         lengths += K1 * (1 - B)
         return lengths
 
-    def document(self, fields: Fields, around: Around = ()) -> Document:
-        """Return the terms of a document, as `put` indexes them."""
-        analyze, own, beside = self._analyze, dict[str, float](), dict[str, float]()
-        for names, of_group in self._groups:
-            texts = tuple([fields.get(name, "") for name in names])
-            _add(own, _recurring(analyze, texts, of_group))
-        for name, text in fields.items():
-            if name not in self._recurring and (weight := self._weights.get(name, 1.0)):
-                for term in chain.from_iterable(analyze(text)):
-                    own[term] = own.get(term, 0.0) + weight
-        for text, weight in around:
-            _add(beside, _recurring(analyze, (text,), (_rounded(weight),)))
-        for term in own.keys() & beside.keys():
-            own[term] += beside.pop(term)
-        return Document(own, beside)
-
-
-def _add(counts: dict[str, float], more: Mapping[str, float]) -> None:
-    for term, counted in more.items():
-        counts[term] = counts.get(term, 0.0) + counted
-
 
 @lru_cache(maxsize=512)
 def _content(words: tuple[Word, ...]) -> Sequence[Word]:
@@ -692,23 +623,6 @@ def _content(words: tuple[Word, ...]) -> Sequence[Word]:
 def _sums(np: Array, slots: Array, weights: Array, width: int) -> Array:
     sums: Array = np.bincount(slots, weights, width)
     return sums.astype(np.float64, copy=False)  # of nothing they are integers
-
-
-def _rounded(weight: float) -> float:
-    return round(weight * _WEIGHT_STEP) / _WEIGHT_STEP
-
-
-@lru_cache(maxsize=2**13)
-def _recurring(
-    analyze: Callable[[str], Sequence[Word]], texts: tuple[str, ...], weights: tuple[float, ...]
-) -> Mapping[str, float]:
-    """Return the weighted count of each term of some texts."""
-    counts: dict[str, float] = {}
-    for text, weight in zip(texts, weights, strict=True):
-        if weight:
-            for term in chain.from_iterable(analyze(text)):
-                counts[term] = counts.get(term, 0.0) + weight
-    return counts
 
 
 def _fused(query: QueryWords, words: float, near: float) -> float:

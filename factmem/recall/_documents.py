@@ -13,12 +13,12 @@ The passages of messages, as the facts that stand for them in an index.
 
 import re
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import count, islice
+from itertools import chain, count, islice
 from typing import Any, NamedTuple
 
 from factmem._text.analysis import FUNCTION_WORDS, Word, words
@@ -93,6 +93,71 @@ FIELD_WEIGHTS = {"quote": 0.5}
 
 RECURRING_FIELDS = (("keyword", "description", "entity"), ("date",))
 """Groups of fields with equal content in many facts. None of them contains a value."""
+
+_RECURRING = frozenset(chain.from_iterable(RECURRING_FIELDS))
+
+_WEIGHT_STEP = 16
+"""Weights are multiples of 1/16, so that their sums are exact in any order."""
+
+
+class Document(NamedTuple):
+    """The weighted counts of a document's terms."""
+
+    own: Mapping[str, float]
+    """Of its own terms, with the counts that its neighbours add to these."""
+    beside: Mapping[str, float]
+    """Of the terms that only its neighbours have."""
+
+    @property
+    def length(self) -> float:
+        """The sum of all counts."""
+        return sum(self.own.values()) + sum(self.beside.values())
+
+
+def document_of(
+    fields: Mapping[str, str],
+    around: Iterable[tuple[str, float]] = (),
+    weights: Mapping[str, float] = FIELD_WEIGHTS,
+) -> Document:
+    """Return the terms of a document, given its strings by field and those around it with weights.
+
+    A field that has no weight has 1; 0 omits it. The fields of `RECURRING_FIELDS` are analysed
+    together, and this process caches some thousand such analyses.
+    """
+    own, beside = dict[str, float](), dict[str, float]()
+    for names in RECURRING_FIELDS:
+        texts = tuple([fields.get(name, "") for name in names])
+        _add(own, _recurring(texts, tuple([weights.get(name, 1.0) for name in names])))
+    for name, text in fields.items():
+        if name not in _RECURRING and (weight := _rounded(weights.get(name, 1.0))):
+            for term in chain.from_iterable(words(text)):
+                own[term] = own.get(term, 0.0) + weight
+    for text, weight in around:
+        _add(beside, _recurring((text,), (weight,)))
+    for term in own.keys() & beside.keys():
+        own[term] += beside.pop(term)
+    return Document(own, beside)
+
+
+def _add(counts: dict[str, float], more: Mapping[str, float]) -> None:
+    for term, counted in more.items():
+        counts[term] = counts.get(term, 0.0) + counted
+
+
+def _rounded(weight: float) -> float:
+    return round(weight * _WEIGHT_STEP) / _WEIGHT_STEP
+
+
+@lru_cache(maxsize=2**13)
+def _recurring(texts: tuple[str, ...], weights: tuple[float, ...]) -> Mapping[str, float]:
+    """Return the weighted count of each term of some texts."""
+    counts: dict[str, float] = {}
+    for text, weight in zip(texts, map(_rounded, weights), strict=True):
+        if weight:
+            for term in chain.from_iterable(words(text)):
+                counts[term] = counts.get(term, 0.0) + weight
+    return counts
+
 
 _iso_day = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]+(?:Z|[+-][0-9:]+)?)?\Z")
 

@@ -14,14 +14,14 @@ from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import AnyFact
 from factmem.models.places import Identity, Place
 from factmem.models.recall_filter import RecallFilter, marks_of
-from factmem.recall._bm25 import DenseScores, Document, QueryWords, TermIndex, WordScores
+from factmem.recall._bm25 import DenseScores, QueryWords, TermIndex, WordScores, query_words
 from factmem.recall._documents import (
-    FIELD_WEIGHTS,
-    RECURRING_FIELDS,
     Conversations,
+    Document,
     Span,
     asked_spans,
     clause_of_time,
+    document_of,
     name_terms,
     named_entity,
     period_of,
@@ -110,9 +110,7 @@ class FactIndex:
         entities = (each.subject.entity for each in places if each.subject.entity is not None)
         self._entities = {entity: number for number, entity in enumerate(dict.fromkeys(entities))}
         """A number for each entity of the places."""
-        self._terms = TermIndex(
-            weights=FIELD_WEIGHTS, recurring=RECURRING_FIELDS, has_letters=has_letters
-        )
+        self._terms = TermIndex(has_letters=has_letters)
         self._conversations = Conversations()
         self._marks = MarkIndex()
         self._stale: set[int] = set()
@@ -162,7 +160,7 @@ class FactIndex:
             self._converse(slot, before, placed)
             self._stale.add(slot)
             if words is not None:
-                self._terms.put_document(slot, Document(dict.fromkeys(words, 1.0), {}), len(words))
+                self._terms.put(slot, Document(dict.fromkeys(words, 1.0), {}))
             self._said_at[slot] = fact.timestamp.timestamp()
             self._importance[slot] = fact.importance
             self._begin[slot], self._end[slot] = period_of(fact)
@@ -231,7 +229,8 @@ class FactIndex:
             placed = self._placed[slot]
             if placed is not None:
                 fields = words_of(placed.fact, placed.place.subject.entity)
-                self._terms.put(slot, fields, said_around(placed.fact.source, self._at))
+                around = said_around(placed.fact.source, self._at)
+                self._terms.put(slot, document_of(fields, around))
         self._stale = set(slots[most:])  # not the same set, which stays as large as it ever was
 
     def _at(self, conversation: str, message: int) -> Iterator[AnyFact]:
@@ -321,7 +320,7 @@ class FactIndex:
         entity = named_entity(found, self._entities)
         # Without vectors the name counts in coverage: ignoring it finds 2 % fewer right facts.
         name = name_terms(entity) if entity is not None and has_vectors else ()
-        return self._terms.query(found, name), entity
+        return query_words(found, name), entity
 
     def ranked(
         self,
@@ -375,7 +374,7 @@ class FactIndex:
         among = bytearray(len(self._placed))
         for slot in self._lasting:
             among[slot] = 1
-        found = self._terms.scan(self._terms.query(words(clause), ()), among)
+        found = self._terms.scan(query_words(words(clause)), among)
         slot, (_, coverage) = max(found.items(), key=itemgetter(1), default=(0, (0.0, 0.0)))
         return [Span(self._begin[slot], self._end[slot])] if coverage >= _DESCRIBED else []
 

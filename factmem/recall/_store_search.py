@@ -13,7 +13,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cache, partial
+from functools import partial
 from itertools import accumulate
 from math import log, nan
 from operator import itemgetter
@@ -38,20 +38,18 @@ from factmem.providers.results import (
 )
 from factmem.recall._bm25 import (
     K1,
-    Around,
     B,
     Everywhere,
-    Fields,
     PostingLists,
     Term,
     TermIndex,
+    query_words,
     rarity,
 )
 from factmem.recall._documents import (
     AROUND,
-    FIELD_WEIGHTS,
-    RECURRING_FIELDS,
     asked_spans,
+    document_of,
     meaning_of,
     passage_facts,
     said,
@@ -204,7 +202,7 @@ class StoredScan:
         self._text = text
         self._letters = letters
         self._has_letters = has_letters
-        self._asked = asked = _analyzer().query(words(text), ())
+        self._asked = asked = query_words(words(text))
         self._shares = [_alike(word, letters.values()) for word in asked.wanted]
         self.terms: Collection[str] = {term for shares in self._shares for term in shares}
         self._idf, self._near = dict[str, float](), list[float]()
@@ -292,14 +290,8 @@ def _items(np: Array, blocks: Sequence[tuple[int, bytes]]) -> tuple[Array, Array
     return rows["far"] + np.repeat([first for first, _ in blocks], sizes), rows["fit"]
 
 
-def _fit(count: float, length: float) -> int:
-    """Return a byte for the count of a term in a document of some length."""
-    size = round(log(max(length, 1.0), _LENGTH_STEP)) - _LEAST_LENGTH
-    return min(round(2 * count), 15) << 4 | min(max(size, 0), 15)
-
-
 def _fits(np: Array, average: float) -> tuple[Array, Array]:
-    """Return the factors on rarity for each byte of `_fit`, for words and for similar ones."""
+    """Return the factors on rarity for the byte of a term, for words and for similar ones."""
     fits = np.arange(256)
     counts, lengths = (fits >> 4) / 2, _LENGTH_STEP ** ((fits & 15) + _LEAST_LENGTH)
     norms = K1 * (1 - B) + K1 * B * lengths / (average or 1.0)
@@ -417,12 +409,6 @@ def _nearness(
     return Nearness(cosines, ranked, Spread(usual=usual, mean=mean, least=min(mean, least)))
 
 
-@cache
-def _analyzer() -> TermIndex:
-    """Return an empty index. It analyzes facts and questions like any other index."""
-    return TermIndex(weights=FIELD_WEIGHTS, recurring=RECURRING_FIELDS)
-
-
 def _described(fact: AnyFact, entity: str | None) -> SearchDocument:
     around = said_around(fact.source, lambda _, __: ())
     return _packed(
@@ -435,13 +421,20 @@ def _passages(turn: Turn) -> Iterator[SearchDocument]:
         yield _packed(words_of(fact, None), said(fact))
 
 
-def _packed(fields: Fields, text: str, around: Around = (), digest: bytes = b"") -> SearchDocument:
+def _packed(
+    fields: Mapping[str, str],
+    text: str,
+    around: Iterable[tuple[str, float]] = (),
+    digest: bytes = b"",
+) -> SearchDocument:
     """Return the document of some fields, with the text that finds its neighbours."""
-    own, beside = document = _analyzer().document(fields, around)
+    own, beside = document = document_of(fields, around)
     times = Counter(term for word in words(text) for term in word if term in own)
     every = {term: own[term] for term in (*times, *own)} | dict(beside)
     codes = [term_code(term) | min(round(_STEP * n), 255) << 24 for term, n in every.items()]
     counts = pack(f"<II{len(codes)}I", len(times), len(own), *codes)
     counts += bytes(min(each, 255) for each in times.values())
-    terms = {term: _fit(count, document.length) for term, count in every.items()}
+    size = round(log(document.length or 1.0, _LENGTH_STEP)) - _LEAST_LENGTH
+    size = min(max(size, 0), 15)
+    terms = {term: min(round(2 * count), 15) << 4 | size for term, count in every.items()}
     return SearchDocument(terms, document.length, counts, digest)

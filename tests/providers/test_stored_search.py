@@ -4,7 +4,6 @@ import random
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,7 +26,6 @@ from factmem.models.recall_filter import RecallFilter
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.recall import _store_search
-from factmem.recall._bm25 import Document, TermIndex
 from factmem.testing.clock import START, SettableClock
 from tests.doors import watched
 from tests.providers.local_stores import run
@@ -147,18 +145,13 @@ async def test_a_search_analyses_no_stored_text(
 ) -> None:
     """The terms of candidates are in their rows: stems of their texts would take most of the time."""
     analysed = list[object]()
-    document = TermIndex.document
     async with opened() as store:
         facts = [MultipleFacts(SAID, [f"a piano {n}"], timestamp=START) for n in range(50)]
         await store.save_many(facts, ANN, APP)
         memory = memory_of(store, clock)
         await memory.recall("violin")
-
-        def counted(self: TermIndex, *given: Any) -> Document:
-            analysed.append(given)
-            return document(self, *given)
-
-        monkeypatch.setattr(TermIndex, "document", counted)
+        for module in ("_store_search", "_fact_index"):
+            monkeypatch.setattr(f"factmem.recall.{module}.document_of", analysed.append)
         assert len(await memory.recall(f"pianos on {START:%-d %B %Y}", limit=20)) == 20
     assert not analysed
 
@@ -321,18 +314,38 @@ async def test_filters_restrict_candidates(opened: Opened, clock: SettableClock)
         assert [m.fact.id for m in old] == ["p399"]
 
 
-async def test_an_index_that_cannot_be_written_is_no_failure(
-    opened: Opened, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+async def test_items_of_many_blocks_are_found(
+    opened: Opened, root: Path, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A recall is a read: the disk may be full."""
+    """Blocks of three items, whose first and last are less than six apart, written in turns."""
+    monkeypatch.setattr("factmem.providers._sql.search_index._BLOCK", 3)
+    monkeypatch.setattr("factmem.providers._sql.search_index._FARTHEST", 5)
+    async with opened() as store:
+        memory = memory_of(store, clock)
+        for turn in range(4):
+            texts = [f"{'violin' if n == 4 else 'piano'} {turn} {n}" for n in range(13)]
+            await store.save_many([MultipleFacts(SAID, [text]) for text in texts], ANN, APP)
+            assert len(await memory.recall("piano", limit=60)) == 12 * (turn + 1)
+            assert len(await memory.recall("violin", limit=60)) == turn + 1
+    assert run(root, "SELECT max(length(items)) FROM terms") == [(9,)]
+
+
+async def test_an_index_that_cannot_be_written_is_no_failure(
+    opened: Opened, root: Path, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recall is a read: the disk may be full. Later the index is made as a new one."""
 
     def refuse(*_: object) -> None:
         raise StorageError("The disk is full")
 
-    monkeypatch.setattr("factmem.providers._sql.search_index.SearchIndex._write", refuse)
     async with opened() as store:
         await store.save(SingleFact(MOOD, "piano"), ANN, APP)
+        with monkeypatch.context() as full:
+            full.setattr("factmem.providers._sql.search_index.SearchIndex._write", refuse)
+            assert len(await memory_of(store, clock).recall("piano")) == 1
+        monkeypatch.setattr("factmem.providers._sql.places.PlaceReader.searched", refuse)
         assert len(await memory_of(store, clock).recall("piano")) == 1
+    assert run(root, "SELECT count(*) FROM items") == [(1,)]
 
 
 async def test_an_index_of_other_stems_is_made_again(

@@ -7,7 +7,8 @@ from typing import Any, Generic, NamedTuple
 from typing_extensions import TypeVar
 
 from factmem._text.analysis import words
-from factmem.recall._bm25 import TermIndex
+from factmem.recall._bm25 import TermIndex, query_words
+from factmem.recall._documents import FIELD_WEIGHTS, document_of
 from factmem.recall._place_vectors import numpy_or_none
 
 __all__ = ["LexicalHit", "LexicalIndex"]
@@ -28,12 +29,12 @@ class LexicalIndex(Generic[K]):
 
     Args:
         dense: Whether to search with numpy.
-        options: The arguments of `TermIndex`.
+        weights: The weights of fields.
     """
 
-    def __init__(self, *, dense: bool = True, **options: Any) -> None:
-        self._terms = TermIndex(**options)
-        self._analyze = options.get("analyze", words)
+    def __init__(self, *, dense: bool = True, weights: Mapping[str, float] = FIELD_WEIGHTS) -> None:
+        self._terms = TermIndex()
+        self._weights = weights
         self._is_dense = dense and numpy_or_none() is not None
         self._slots: dict[K, int] = {}
         self._ids: list[K | None] = []
@@ -47,7 +48,8 @@ class LexicalIndex(Generic[K]):
 
     def add(self, id: K, text: str | Mapping[str, str], **options: Any) -> None:  # noqa: A002
         """Index a document; it replaces the document with the same id."""
-        self._terms.put(self._slot(id), {"": text} if isinstance(text, str) else text, **options)
+        fields = {"": text} if isinstance(text, str) else text
+        self._terms.put(self._slot(id), document_of(fields, weights=self._weights, **options))
 
     def _slot(self, id: K) -> int:  # noqa: A002
         if id not in self._slots:
@@ -75,7 +77,7 @@ class LexicalIndex(Generic[K]):
             for each in candidates:
                 if each in self._slots:
                     among[self._slots[each]] = 1
-        asked = self._terms.query(self._analyze(query))
+        asked = query_words(words(query))
         if self._is_dense:
             bm25, coverage = self._terms.dense_scan(asked, among)
             found = {

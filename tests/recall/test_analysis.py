@@ -348,7 +348,7 @@ def assert_quick(text: str) -> None:
 
 
 def test_a_users_own_stemmer() -> None:
-    """It removes another language's endings: `analyze=partial(words, stem=...)`."""
+    """It removes another language's endings: `partial(words, stem=...)`."""
     analyze = partial(words, stem=lambda word: word.removesuffix("en"))
 
     assert analyze("Katzen") == analyze("Katz")

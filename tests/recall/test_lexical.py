@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from factmem.recall._bm25 import TermIndex
+from factmem.recall._documents import Document
 from tests.recall.lexical_index import LexicalHit, LexicalIndex
 from tests.tables import table
 
@@ -383,18 +385,15 @@ class _Term(str):  # noqa: SLOT000 - weak references need a dict or a slot of th
 def test_a_word_is_freed_with_its_last_document() -> None:
     """Otherwise a process that runs for months would keep every word that it indexed."""
     made: list[ref[_Term]] = []
-
-    def analyze(text: str) -> list[tuple[str, ...]]:
+    index, terms = TermIndex(), list[_Term]()
+    for slot, text in enumerate(["tea mint", "tea"]):
         terms = [_Term(term) for term in text.split()]
         made.extend(map(ref, terms))
-        return [(term,) for term in terms]
-
-    index: LexicalIndex[str] = LexicalIndex(analyze=analyze)
-    index.add("first", "tea mint")
-    index.add("second", "tea")
+        index.put(slot, Document(dict.fromkeys(terms, 1.0), {}))
+    terms.clear()
     assert [term() is not None for term in made] == [True, True, False]  # "tea" is stored once
 
-    index.remove("first")
+    index.drop(0)
     assert [term() is not None for term in made] == [True, False, False]
-    index.remove("second")
+    index.drop(1)
     assert [term() is not None for term in made] == [False, False, False]

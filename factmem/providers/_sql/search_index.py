@@ -511,6 +511,7 @@ class SearchIndex:
             for place, *end in session.rows(_LIST_SOURCES, [state.search]):
                 known[bytes(place)] = end[2]
                 is_new = is_new or tuple(end[:2]) != ends.get(bytes(place), ())[:2]
+            is_new = is_new or bool(ends and not known)  # a process died before it wrote any item
         if state is None or is_new:
             return Plan(identity, state, True, ends, {})
         ended = frozenset[str]()
@@ -591,16 +592,16 @@ class SearchIndex:
     ) -> None:
         rows, held, search = list[Row](), dict[str, "array[int]"](), state.search
         for item, each in enumerate(new, state.next):
-            (_, length, counts, text), *columns = each
+            (terms, length, counts, digest), *columns = each
             columns[5] = sources[each.chat] if isinstance(each.chat, bytes) else each.chat
-            text = (text or None) if self._vectors else None
+            text = (digest or None) if self._vectors else None
             rows.append((search, item, store, length, counts, text, *columns))
-            for term, byte in each.document.terms.items():
+            for term, byte in terms.items():
                 held.setdefault(term, array("q")).append(item << 8 | byte)
         _insert_rows(session, _ADD_ITEMS, rows)
         last = dict[str, tuple[int, bytes]]()
-        for terms in parts_of([*held]) if state.next > 1 else ():
-            query, given = sql.among(_LAST_BLOCKS, terms)
+        for part in parts_of([*held]) if state.next > 1 else ():
+            query, given = sql.among(_LAST_BLOCKS, part)
             last |= {term: each for term, *each in session.rows(query, [search, *given])}
         blocks = [
             (search, term, first, store, block)
@@ -683,8 +684,8 @@ class SearchIndex:
                     said_at = turn.said_at.timestamp()
                     for part, each in enumerate(question.describe_turn(turn)):
                         document = each._replace(terms=_named(each.terms))
-                        place = {"chat": key, "message": turn.number, "start": part}
-                        new.append(_NewItem(document, **place, said_at=said_at))
+                        item = _NewItem(document, start=part, chat=key, message=turn.number)
+                        new.append(item._replace(said_at=said_at))
                 last = rows[-1][0]
             read[key] = last
         return _Changes(new, read)

@@ -284,7 +284,11 @@ class MemoryConsolidation:
         to `merge`. For instructions `ValueError` is raised.
         """
         async with self._parts.events.operation(MemoryOperation.CONSOLIDATE) as operation:
-            _check_multiple(concept)
+            if checked_concept(concept).fact_type is not FactType.MULTIPLE:
+                raise InputValueError(
+                    f"{concept.keyword!r} has one value, so nothing can be merged: propose needs a "
+                    "concept of FactType.MULTIPLE"
+                )
             _check_mergeable([concept.keyword], self._instructions)
             chat_model = self._parts.chat_model
             if chat_model is None:
@@ -309,7 +313,10 @@ class MemoryConsolidation:
             example = "memory.consolidation.merge(await memory.consolidation.propose(concept))"
             expect(report, ConsolidationReport, "report", example)
             _check_mergeable([merge.keyword for merge in report.merges], self._instructions)
-            operation.places = self._writable(report.merges)
+            fact_store(self._parts.provider)
+            operation.places = [found[0].place for found in _by_place(report.merges)]
+            for place in operation.places:
+                check_writable(place, self._parts.selection.boundary)
             merged = await self._apply_merges(report)
             operation.count = merged.count
             return merged
@@ -352,22 +359,6 @@ class MemoryConsolidation:
             report.rejected,
             not_shown=report.not_shown,
             usage=report.usage,
-        )
-
-    def _writable(self, merges: Sequence[Merge]) -> list[Place]:
-        fact_store(self._parts.provider)
-        places = [found[0].place for found in _by_place(merges)]
-        for place in places:
-            check_writable(place, self._parts.selection.boundary)
-        return places
-
-
-def _check_multiple(concept: Concept[Any, Any]) -> None:
-    checked_concept(concept)
-    if concept.fact_type is not FactType.MULTIPLE:
-        raise InputValueError(
-            f"{concept.keyword!r} has one value, so nothing can be merged: propose needs a "
-            "concept of FactType.MULTIPLE"
         )
 
 

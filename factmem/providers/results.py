@@ -315,13 +315,18 @@ def condition_of(
             reading = None if concept.read is None else partial(_read_key, concept)
             key = canonical(concept.codec.dump(concept.codec.check(value, keyword), keyword))
     limit = None if older_than is None else _limit(older_than)
-    named = None if concepts is None else _keywords(checked_concepts(concepts))
+    named: frozenset[str] | None = None
+    if concepts is not None:
+        named = frozenset(word for each in checked_concepts(concepts) for word in each.keywords)
     is_renamed = concept is not None and bool(concept.was)
     if concept is not None and is_renamed:
         keyword, ours = None, frozenset(concept.keywords)
         named = ours if named is None else ours & named
     is_single = is_renamed and concept is not None and concept.fact_type is FactType.SINGLE
-    ids = None if fact_ids is None else _ids(fact_ids)
+    ids: frozenset[str] | None = None
+    if fact_ids is not None:
+        given = expect_all(fact_ids, str, "fact_ids", "fact_ids=[fact.id]")
+        ids = frozenset(checked_name(each, "fact id") for each in given)
     wanted = checked_metadata(metadata) if metadata else None
 
     def condition(now: str) -> Condition:
@@ -336,15 +341,6 @@ def _read_key(concept: Concept[Any, Any], plain: JsonValue) -> Canonical | None:
         return canonical(concept.codec.dump(concept.codec.load(plain), concept.keyword))
     except ValueError:
         return None
-
-
-def _keywords(concepts: Iterable[Concept[Any, Any]]) -> frozenset[str]:
-    return frozenset(keyword for each in concepts for keyword in each.keywords)
-
-
-def _ids(fact_ids: Iterable[str]) -> frozenset[str]:
-    given: tuple[str, ...] = expect_all(fact_ids, str, "fact_ids", "fact_ids=[fact.id]")
-    return frozenset(checked_name(each, "fact id") for each in given)
 
 
 def _limit(older_than: datetime | timedelta) -> Callable[[str], str]:

@@ -7,6 +7,7 @@ import os
 import stat
 from contextlib import suppress
 from errno import EISDIR
+from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO
 
@@ -130,20 +131,11 @@ def _open_unnamed(folder: str) -> int | None:
 
 def _remove_leftovers(folder: str) -> None:
     """Remove the drafts of killed exports: drafts that no process has locked."""
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return
-    for name in names:
-        if name.startswith(_DRAFT) and name.endswith(_SUFFIX):
-            with suppress(OSError):
-                _remove_unlocked(os.path.join(folder, name))
-
-
-def _remove_unlocked(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | ORDINARY)
-    try:
-        try_lock(fd)
-        os.unlink(path)
-    finally:
-        os.close(fd)
+    for path in Path(folder).glob(f"{_DRAFT}*{_SUFFIX}"):
+        with suppress(OSError):
+            fd = os.open(path, os.O_RDONLY | ORDINARY)
+            try:
+                try_lock(fd)
+                os.unlink(path)
+            finally:
+                os.close(fd)

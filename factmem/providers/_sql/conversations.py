@@ -7,7 +7,7 @@ the place, whatever its length. Followers read only what was appended, unless me
 or edited.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import islice
@@ -221,7 +221,8 @@ class StoredConversations:
                 new = _unknown(turns, lambda: _ids(session, reader, identity))
                 before = reader.row(session, identity)
                 at = self._now("" if before is None else stamp_at(before.recorded_at))
-                added[:] = _numbered(new, locked.last, at)
+                numbered = enumerate(new, locked.last)
+                added[:] = [turn_of(number, each.body, moment(at)) for number, each in numbered]
                 if new:
                     entries: list[Entry] = [{"at": at, "turn": each.body} for each in new]
                     writer.add(session, identity, entries, mark)
@@ -417,10 +418,6 @@ class StoredConversations:
             return LearningState(count - int(failed), int(failed), since)
 
         return self._places.read_store(read, LearningState(0, 0, None))
-
-
-def _numbered(turns: Iterable[NewTurn], last: int, at: str) -> list[Turn]:
-    return [turn_of(number, each.body, moment(at)) for number, each in enumerate(turns, last)]
 
 
 def _unknown(turns: Sequence[NewTurn], known: Callable[[], set[str]]) -> list[NewTurn]:

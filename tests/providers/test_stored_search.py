@@ -348,6 +348,21 @@ async def test_an_index_that_cannot_be_written_is_no_failure(
     assert run(root, "SELECT count(*) FROM items") == [(1,)]
 
 
+@pytest.mark.parametrize("change", ["items = x'0000ff0000'", "first = 1 << 60", "first = -1"])
+async def test_a_damaged_block_is_an_error(
+    opened: Opened, root: Path, clock: SettableClock, change: str
+) -> None:
+    """Not an array of as many items as it says, and no saved fact is lost."""
+    async with opened() as store:
+        await store.save(SingleFact(MOOD, "piano"), ANN, APP)
+        await memory_of(store, clock).recall("piano")
+    run(root, f"UPDATE terms SET {change}")
+    async with opened() as store:
+        with pytest.raises(StorageError, match="damaged block"):
+            await memory_of(store, clock).recall("piano")
+        assert len(await store.load_all(ANN, APP)) == 1
+
+
 async def test_an_index_of_other_stems_is_made_again(
     opened: Opened, root: Path, clock: SettableClock
 ) -> None:

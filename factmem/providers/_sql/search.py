@@ -198,6 +198,8 @@ def _blocks(
 ) -> dict[str, list[tuple[int, bytes]]]:
     found = dict[str, list[tuple[int, bytes]]]()
     for term, first, block in _of_terms(session, state, _READ_BLOCKS, names):
+        if len(block) % 3 or not 0 < first < state.next:
+            raise StorageError("The index of a place has a damaged block of items")
         found.setdefault(term, []).append((first, block))
     return found
 

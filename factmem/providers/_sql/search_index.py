@@ -602,7 +602,8 @@ class SearchIndex:
         last = dict[str, tuple[int, bytes]]()
         for part in parts_of([*held]) if state.next > 1 else ():
             query, given = sql.among(_LAST_BLOCKS, part)
-            last |= {term: each for term, *each in session.rows(query, [search, *given])}
+            rows = session.rows(query, [search, *given])
+            last |= {term: (first, block) for term, first, block in rows if first < state.next}
         blocks = [
             (search, term, first, store, block)
             for term, items in sorted(held.items())

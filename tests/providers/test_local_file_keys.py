@@ -69,7 +69,10 @@ async def test_a_rotation_leaves_one_key(root: Path, given: str, *, rewrite: boo
     store, extra = await made(root), Key.generate()
     if rewrite:
         await store.keys.add(extra)
-    before, anchor = run(root, "SELECT place, number, line FROM entries"), await store.anchor()
+    before, anchor = (
+        run(root, "SELECT place, number, line FROM entries ORDER BY place, number"),
+        await store.anchor(),
+    )
 
     await store.keys.rotate(AS[given](NEW), rewrite=rewrite)
 
@@ -77,7 +80,7 @@ async def test_a_rotation_leaves_one_key(root: Path, given: str, *, rewrite: boo
     assert len(await store.keys.ids()) == 1
     assert await is_open_to(root, NEW)
     assert not await is_open_to(root, KEY, extra)
-    after = run(root, "SELECT place, number, line FROM entries")
+    after = run(root, "SELECT place, number, line FROM entries ORDER BY place, number")
     assert [row[:2] for row in after] == [row[:2] for row in before]
     assert {row[2] != old[2] for row, old in zip(after, before, strict=True)} == {rewrite}
     await store.save(languages("rust"), ALICE, AGENT)

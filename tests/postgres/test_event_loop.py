@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import random
 import time
 import weakref
 from collections import Counter
@@ -10,10 +11,13 @@ import anyio
 import pytest
 from anyio.lowlevel import current_token
 
+from factmem.models.places import MemorySubject
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
 from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import NewStore
+
+PERSON = MemorySubject("person", "", 1, per_entity=True)
 
 ON_ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
@@ -34,9 +38,9 @@ async def _warm(provider: PostgresMemoryProvider) -> None:
     await provider.load(LANGUAGES, USER, AGENT)
 
 
-async def _values(provider: PostgresMemoryProvider) -> Counter[str]:
+async def _values(provider: PostgresMemoryProvider, subject: MemorySubject = USER) -> Counter[str]:
     """Return how often each value was saved."""
-    entries = await provider.entries(USER, AGENT)
+    entries = await provider.entries(subject, AGENT)
     return Counter(
         str(value) for entry in entries for fact in entry["facts"] for value in fact["values"]
     )
@@ -211,3 +215,46 @@ def test_a_store_keeps_no_ended_loop(new_store: NewStore, backend: str) -> None:
     while any(loop() is not None for loop in loops):  # until worker threads have ended
         assert time.monotonic() < end
         gc.collect()
+
+
+@ON_ASYNCIO
+async def test_random_ends_of_tasks_lose_and_double_nothing(new_store: NewStore) -> None:
+    """What was acknowledged is there once; what was cancelled is there once or not at all."""
+    await _cancel_at_random(new_store(), seconds=1.5)
+
+
+async def _cancel_at_random(provider: PostgresMemoryProvider, seconds: float) -> None:
+    await _warm(provider)
+    rng, started, acknowledged = random.Random(16), 0, set[str]()
+    running: set[asyncio.Task[None]] = set()
+
+    async def save(value: str) -> None:
+        await provider.save(languages(value), PERSON.of(str(len(value) % 3)), AGENT)
+        acknowledged.add(value)
+
+    end = anyio.current_time() + seconds
+    while anyio.current_time() < end:
+        for _ in range(rng.randrange(40)):
+            started += 1
+            running.add(asyncio.create_task(save(f"v{started}")))
+        for _ in range(rng.randrange(6)):
+            await asyncio.sleep(0)
+        await asyncio.sleep(rng.choice([0, 0, 0.001, 0.003]))
+        for task in rng.sample(sorted(running, key=id), min(len(running), rng.randrange(12))):
+            task.cancel()
+        running = {task for task in running if not task.done()}
+        if len(running) > 600:
+            await asyncio.wait(running)
+    with anyio.fail_after(60):
+        await asyncio.gather(*running, return_exceptions=True)
+    await provider.aclose()
+
+    reader = PostgresMemoryProvider(provider._server.connections._source, store=provider._name)
+    try:
+        found = sum([await _values(reader, PERSON.of(str(n))) for n in range(3)], Counter[str]())
+    finally:
+        await reader.aclose()
+    assert len(acknowledged) > 100
+    assert started > len(acknowledged)
+    assert acknowledged - set(found) == set()
+    assert {value: times for value, times in found.items() if times > 1 and value != "first"} == {}

@@ -107,8 +107,8 @@ else
 	$(python) -m pytest $(workers) -m 'storm or not types' --both-loops --thorough
 	$(python) -m tests.storms.kill_storm --kills $(KILLS)
 	$(python) -m tests.storms.rotation_storm --rotations $(ROTATIONS)
-	$(python) -m tests.storms.erasures --faults $(FAULTS) --gap 20 --seed $(SEED)
-	$(python) -m tests.storms.erasures --faults $(FAULTS) --gap 20 --seed $(SEED) --encrypted
+	$(python) -m tests.storms.disk_faults --faults $(FAULTS) --seed $(SEED)
+	$(python) -m tests.storms.disk_faults --faults $(FAULTS) --seed $(SEED) --encrypted
 	$(python) -m tests.storms.power_cuts --cuts $(POWER_CUTS) --seed $(SEED)
 	$(python) -m tests.storms.power_cuts --cuts $(POWER_CUTS) --seed $(SEED) --encrypted
 	$(python) -m tests.storms.erasures --removals $(REMOVALS) --seed $(SEED)

@@ -50,6 +50,8 @@ class Acknowledged:
         self.unseen: list[tuple[str, int]] = []
         """Values that a look did not find, and when the look was over."""
         self.forgotten: set[str] = set()
+        self.unsure: set[tuple[str, int]] = set()
+        """Operations that failed, and may have been done."""
 
     def take(self, line: str) -> None:
         """Record what a writer reported of a finished operation."""
@@ -151,7 +153,9 @@ class Acknowledged:
         begun = {
             key: times
             for key, times in self.times.items()
-            if operation(*key).state is not None and operation(*key).place == place
+            if key not in self.unsure
+            and operation(*key).state is not None
+            and operation(*key).place == place
         }
         if not current:
             faults.lost += ["there is no state"] * bool(begun)

@@ -61,7 +61,7 @@ LARGE = 2_000 * FACT_BYTES
 _MOST_PLACES = 32
 """More places than these are searched in memory, as each is some statements here."""
 
-_SCORED = 400
+_SCORED = 150
 """The items whose words are read."""
 
 _TIMELY = 0.2
@@ -73,7 +73,7 @@ _MOST_LETTERS = 16
 _SLACK = 1_000
 """So many new items may be missing in a vocabulary."""
 
-_MOST_NEAR = 200
+_MOST_NEAR = 100
 """The best facts whose neighbours are candidates too."""
 
 _MOST_OTHERS = 200

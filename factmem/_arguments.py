@@ -8,6 +8,7 @@ Python says only that an object has no attribute `search`, or a method no argume
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from difflib import get_close_matches
 from enum import StrEnum
@@ -15,6 +16,7 @@ from functools import wraps
 from inspect import getattr_static
 from numbers import Real
 from os import PathLike
+from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 
 from factmem.errors import InputTypeError, InputValueError
@@ -176,12 +178,15 @@ def guided(
     *,
     arguments: Mapping[str, str] | None = None,
     calls: tuple[str, ...] = (),
+    items: str = "",
+    closing: bool = False,
 ) -> Callable[[C], C]:
     """Return a decorator of a class, which only words errors that Python would raise as well.
 
     `names` has the calls here by the names that other libraries have for them, separated by spaces;
     `arguments` what to write instead of theirs. The methods in `calls` name their wrong arguments,
-    `__init__` those of the class.
+    `__init__` those of the class. `items` is the call that is meant by `object[key]`. With
+    `closing` the class is used by `async with`.
     """
     known = _by_name(names)
     instead = _by_name(arguments)
@@ -194,9 +199,30 @@ def guided(
         for name in calls:
             method: Any = vars(cls)[name]
             setattr(cls, name, _worded(method, f"{cls.__name__}.{name}", instead))
+        if items:
+
+            def no_item(self: object, *_: object) -> NoReturn:
+                raise InputTypeError(f"{type(self).__name__} is not a dict: {items}")
+
+            def assign(self: object, name: str, value: object) -> None:
+                if name[:1] != "_" and type(self) is cls:
+                    raise AttributeError(
+                        f"{cls.__name__} has no attribute {name!r} to set: {items}"
+                    )
+                object.__setattr__(self, name, value)
+
+            added = {"__getitem__": no_item, "__setitem__": no_item, "__delitem__": no_item}
+            for name, function in {**added, "__setattr__": assign}.items():
+                setattr(cls, name, function)
+        if closing:
+            cls.__enter__, cls.__exit__ = _enter, _enter
         return cls
 
     return decorate
+
+
+def _enter(self: object, *_: object) -> NoReturn:
+    raise InputTypeError(f"{type(self).__name__} is opened with `async with`, not with `with`")
 
 
 def _by_name(table: Mapping[str, str] | None) -> dict[str, str]:
@@ -224,6 +250,7 @@ def _worded(method: Any, title: str, instead: Mapping[str, str]) -> Any:
         hint = (unknown and instead.get(unknown[1])) or instead.get("*")
         return f"{exc}: {hint or _signature(name, method)}"
 
+    is_context = inspect.isasyncgenfunction(inspect.unwrap(method))
     if inspect.iscoroutinefunction(method):
 
         @wraps(method)
@@ -239,12 +266,13 @@ def _worded(method: Any, title: str, instead: Mapping[str, str]) -> Any:
     @wraps(method)
     def call(*args: Any, **options: Any) -> Any:
         try:
-            return method(*args, **options)
+            made = method(*args, **options)
         except TypeError as exc:
             trace = exc.__traceback__
             if trace is None or trace.tb_next is not None or isinstance(exc, InputTypeError):
                 raise  # of the method itself
             raise InputTypeError(message(exc)) from None
+        return AsyncWith(made, f"async with {name}(...) as opened:") if is_context else made
 
     return call
 
@@ -256,3 +284,30 @@ def _signature(name: str, method: Callable[..., Any]) -> str:
         for each in inspect.signature(method).parameters.values()
     ][1:]
     return f"{name}{inspect.Signature(parameters)}"
+
+
+class AsyncWith(AbstractAsyncContextManager[T]):
+    """An async context manager whose errors show how it is opened."""
+
+    def __init__(self, manager: AbstractAsyncContextManager[T, bool | None], example: str) -> None:
+        self._manager = manager
+        self._example = example
+
+    async def __aenter__(self) -> T:
+        return await self._manager.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return await self._manager.__aexit__(kind, error, trace)
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise InputTypeError(f"Open it with `async with`: {self._example}")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"No {name!r} before it is open: {self._example}", name=name, obj=self)
+
+    __await__ = __enter__ = __exit__ = _refuse

@@ -109,7 +109,6 @@ ATTRIBUTES: list[tuple[str, Call, str]] = [
     ("memory.update", named("update"), "contents.update(fact_id"),
     ("memory.learn", named("learn"), "conversations.learn()"),
     ("memory.close", named("close"), "memory.aclose()"),
-    ("memory.city = ...", lambda w: setattr(w.memory, "city", SECRET), "no attribute 'city'"),
     ("memory.commit", named("commit"), "is durable"),
     ("memory.keys", named("keys"), "contents.concepts()"),
     ("memory.get_context", named("get_context"), "memory.text()"),
@@ -125,6 +124,26 @@ ATTRIBUTES: list[tuple[str, Call, str]] = [
     ("review.approve", lambda w: w.memory.review.approve, "review."),
     ("agent.invoke", lambda w: w.agent.invoke, "agent.run("),
     ("MultipleFacts.value", lambda w: MultipleFacts(TAGS, ["a"]).value, ".values"),
+]
+
+SYNCHRONOUS: list[tuple[str, Call, str]] = [
+    ("open().save", lambda w: w.open(user="alice").save, "async with AgentMemory.open("),
+    ("await open()", lambda w: w.open(user="alice"), "async with AgentMemory.open("),
+    ("with open()", run("with w.open(user='a'): pass"), "async with AgentMemory.open("),
+    ("with memory", run("with w.memory: pass"), "opened with `async with`"),
+    ("with store", run("with w.store: pass"), "opened with `async with`"),
+    ("with edit", run("with w.memory.edit(Me): pass"), "async with"),
+    ("edit().city", lambda w: w.memory.edit(Me).city, "async with"),
+]
+
+DICTS: list[tuple[str, Call, str]] = [
+    ("memory['city']", lambda w: w.memory["city"], "memory.value(CONCEPT)"),
+    ("memory[CITY]", lambda w: w.memory[CITY], "memory.value(CONCEPT)"),
+    ("memory['city'] = ...", run("w.memory['city'] = 1"), "save(CONCEPT, value)"),
+    ("del memory[CITY]", run("del w.memory[CITY]"), "clear(CONCEPT)"),
+    ("in memory", lambda w: CITY in w.memory, "memory.value(CONCEPT)"),
+    ("for in memory", lambda w: list(w.memory), "current()"),
+    ("memory.city = ...", lambda w: setattr(w.memory, "city", SECRET), "save(CONCEPT, value)"),
 ]
 
 PLACES: list[tuple[str, Call, str]] = [
@@ -313,7 +332,7 @@ SETTING_UP: list[tuple[str, Call, str]] = [
     ("import Memory", run("from factmem import Memory"), "AgentMemory"),
 ]
 
-CALLS = [*ATTRIBUTES, *PLACES, *SAVES, *READS, *LEARNING, *SETTING_UP]
+CALLS = [*ATTRIBUTES, *SYNCHRONOUS, *DICTS, *PLACES, *SAVES, *READS, *LEARNING, *SETTING_UP]
 
 
 @pytest.fixture

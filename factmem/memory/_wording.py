@@ -44,3 +44,7 @@ CALLS = (
     "save", "edit", "note", "why", "remember", "auto_detect_facts", "recall", "load_facts_to_agent",
     "recall_facts_to_agent", "documents", "tools",
 )  # fmt: skip
+
+ITEMS = (
+    "await memory.value(CONCEPT), save(CONCEPT, value), clear(CONCEPT); current() lists all facts"
+)

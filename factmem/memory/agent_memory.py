@@ -9,7 +9,7 @@ from functools import partial
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from factmem._arguments import expect_function, guided, kind_of
+from factmem._arguments import AsyncWith, expect_function, guided, kind_of
 from factmem.detection.report import Detection, DetectionReport
 from factmem.embedding.base import Embedder
 from factmem.errors import InputTypeError, InputValueError
@@ -36,7 +36,7 @@ from factmem.memory._statements import (
     save_unchanged,
     stated,
 )
-from factmem.memory._wording import ARGUMENTS, CALLS, NAMES
+from factmem.memory._wording import ARGUMENTS, CALLS, ITEMS, NAMES
 from factmem.memory.contents import MemoryContents, clear_in
 from factmem.memory.conversations import Conversation, MemoryConversations
 from factmem.memory.listing import CurrentFacts, FactOrigin
@@ -86,7 +86,7 @@ _USER = MemorySubject("user", "The person who talks to the agent", 1, per_entity
 _STAND_IN = "someone"
 
 
-@guided(NAMES, arguments=ARGUMENTS, calls=CALLS)
+@guided(NAMES, arguments=ARGUMENTS, calls=CALLS, items=ITEMS, closing=True)
 class AgentMemory:
     """Loads stored facts into chats, and saves the facts that chats and texts state.
 
@@ -142,8 +142,6 @@ class AgentMemory:
         ValueError: Two of `concepts` have the same keyword, the form's `max_tokens` is too small
             for a fact, or `embedder` names none.
     """
-
-    __slots__ = ("__weakref__", "_parts", "_settings")  # so that `memory.city = value` is refused
 
     def __init__(
         self,
@@ -228,7 +226,7 @@ class AgentMemory:
             ):
                 yield memory if user is None else memory.of(user)
 
-        return opened()
+        return AsyncWith(opened(), "async with AgentMemory.open(folder, user='alice') as memory:")
 
     @property
     def boundary(self) -> Boundary:

@@ -94,7 +94,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-@guided(NAMES, arguments=ARGUMENTS, calls=("save",))
+@guided(NAMES, arguments=ARGUMENTS, calls=("save",), closing=True)
 class FactStore:
     """A provider with history, forgetting and listing, over a backend that stores its entries.
 

@@ -94,7 +94,7 @@ class _Nothing:
 
     extend = _answered("append", _extended)
 
-    async def unread(self, _: object, use: Callable[[Mapping[Identity, Unread]], R]) -> R:
+    async def unread(self, known: object, use: Callable[[Mapping[Identity, Unread]], R]) -> R:
         await checkpoint()
         return use({})
 

@@ -32,7 +32,7 @@ factmem.llm.openai.OpenAIChatModel("test")
 """
 EMBEDDERS = """
 import sys
-from factmem.embedding import callable, litellm, openai, sentence_transformer
+from factmem.embedding import litellm, openai, sentence_transformer
 """
 
 

@@ -25,6 +25,7 @@ _context.set_forkserver_preload(
         "factmem",
         "tests.providers.home",
         "cryptography.hazmat.primitives.ciphers.aead",
+        "cryptography.hazmat.primitives.kdf.hkdf",
         "anyio._backends._asyncio",
         "anyio._backends._trio",
         "pytest",

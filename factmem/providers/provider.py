@@ -75,7 +75,7 @@ class AgentMemoryProvider(Protocol):
 
 
 def as_store(provider: AgentMemoryProvider) -> FactStore:
-    return provider if isinstance(provider, FactStore) else FourMethods(provider)
+    return provider if isinstance(provider, FactStore) else _FourMethods(provider)
 
 
 def is_complete(store: FactStore) -> bool:
@@ -93,7 +93,7 @@ def fact_store(store: FactStore) -> FactStore:
     )
 
 
-class FourMethods(FactStore):
+class _FourMethods(FactStore):
     """A provider with four methods as a store. What these cannot do raises `TypeError`.
 
     Facts are learnt one by one, without retractions. Closing the store does not close it.

@@ -224,7 +224,7 @@ class StoredSearch:
     def __init__(
         self, places: StoredPlaces, vectors: VectorIndex | None = None, *, large: int = LARGE
     ) -> None:
-        self.has_meaning = vectors is not None
+        self.has_meaning: bool = vectors is not None
         self._places = places
         self._index = SearchIndex(places, vectors)
         self._vectors = vectors

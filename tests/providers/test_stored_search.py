@@ -442,3 +442,21 @@ async def test_facts_of_a_long_line_are_found_without_reading_it(
         await store.save(SingleFact(MOOD, "piano", id="m"), ANN, APP)
         assert len(await memory_of(store, clock).recall("piano", limit=200)) == 101
     assert run(root, "SELECT count(*) FROM items WHERE line IS NOT NULL") == [(1,)]
+
+
+async def test_a_search_after_a_save_indexes_a_large_place_by_keyword(
+    opened: Opened, clock: SettableClock, root: Path
+) -> None:
+    """Else each search after a save would read all of the place again."""
+    async with opened() as store:
+        facts = [SingleFact(Concept(f"point-{n}", "A point"), "x" * 300) for n in range(1000)]
+        await store.save_many(facts, ANN, APP)
+        memory = memory_of(store, clock)
+        await found(memory, "garden")
+        assert run(root, "SELECT count(*) FROM indexes") == [(0,)]
+
+        await store.save(SingleFact(MOOD, "garden"), ANN, APP)
+        (match,) = await found(memory, "garden")
+
+        assert match[1] == ("garden",)
+        assert run(root, "SELECT count(*) FROM indexes") == [(16,)]

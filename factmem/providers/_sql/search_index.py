@@ -40,7 +40,7 @@ from factmem.models.recall_filter import marks_of
 from factmem.models.when import micros, moment
 from factmem.providers._sql import session as sql
 from factmem.providers._sql.conversations import body_of
-from factmem.providers._sql.places import ODD_ENTRIES, PlaceReader, entries_of, stamp_at
+from factmem.providers._sql.places import ODD_ENTRIES, PlaceReader, Searched, entries_of, stamp_at
 from factmem.providers._sql.sealing import NO_TAG, Sealer
 from factmem.providers._sql.session import Row, Session
 from factmem.providers._sql.stored_places import StoredPlaces
@@ -311,7 +311,7 @@ class _Saved(NamedTuple):
     keywords: set[str]
     items: Sequence[Row]
     """The items of these keywords."""
-    ledgers: Mapping[str, Ledger] | None
+    searched: Searched | None
     """The ledgers of these keywords; None if that of the place is needed."""
 
 
@@ -618,19 +618,21 @@ class SearchIndex:
             return
         (key,) = plan.ends
         read, nothing = partial(self._saved, plan, state, key), _Saved({}, set(), [], None)
-        pieces, keywords, rows, ledgers = places.read_store(read, nothing)
+        pieces, keywords, rows, searched = places.read_store(read, nothing)
         current, begins = list[StoredItem](), [state.begins_at]
-        if ledgers is None:
+        if searched is None:
             view = places.view(identity)
             with view.lock:
                 whole, now = view.ledger, places.now(view.ledger)
                 names = whole.state().by_keyword if plan.is_new else keywords
                 current = [each for name in names for each in current_facts(whole, name, now)]
                 begins.append(_micros(whole.next_begin(now)))
-        for name, ledger in (ledgers or {}).items():
-            now = places.now(ledger)
-            current += current_facts(ledger, name, now)
-            begins.append(_micros(ledger.next_begin(now)))
+        else:
+            places.write_topics(identity, searched)
+            for name, ledger in searched.ledgers.items():
+                now = places.now(ledger)
+                current += current_facts(ledger, name, now)
+                begins.append(_micros(ledger.next_begin(now)))
         found, known = {each.digest: each for each in current}, {bytes(row[1]) for row in rows}
         gone = {item: length for item, digest, length in rows if bytes(digest) not in found}
         with paused_collection(len(current)):
@@ -659,7 +661,7 @@ class SearchIndex:
             query, given = sql.among(_OF_TOPICS, part)
             items += session.rows(query, [state.search, *given])
         searched = reader.searched(session, plan.identity, keywords)
-        return _Saved(pieces, keywords, items, None if searched is None else searched.ledgers)
+        return _Saved(pieces, keywords, items, searched)
 
     def _add_turns(self, plan: Plan, state: State, question: SearchQuestion) -> None:
         """Add new messages, those of some conversations at a time."""

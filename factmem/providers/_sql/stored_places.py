@@ -322,12 +322,12 @@ class StoredPlaces:
                     lambda session, reader: reader.searched(session, identity, [keyword]), None
                 )
                 if found is not None:
-                    self._write_topics(identity, found)
+                    self.write_topics(identity, found)
                     ledger = found.ledgers[keyword]
                     return present(ledger, self.now(ledger))
             return self.present_view(self.view(identity), present)
 
-    def _write_topics(self, identity: Identity, found: Searched) -> None:
+    def write_topics(self, identity: Identity, found: Searched) -> None:
         """Store an index, unless the place was edited meanwhile; without one the next reader tries."""
 
         def write(session: Session, _: int) -> None:

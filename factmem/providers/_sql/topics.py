@@ -62,7 +62,7 @@ def kinds_of(keywords: Iterable[str] | None, *, is_sealed: bool) -> Collection[i
 
 
 class Topics:
-    """Rows of the index of a place, by their kinds; `ValueError` if they do not belong together."""
+    """Rows of the index of a place; `ValueError` if they do not belong together."""
 
     def __init__(self, rows: Iterable[bytes | None]) -> None:
         self._columns = list(map(_columns, rows))

@@ -17,22 +17,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-__all__ = [
-    "ChatServer",
-    "Reply",
-    "Request",
-    "breaks_off",
-    "breaks_off_stream",
-    "calls_tools",
-    "fails",
-    "hangs",
-    "refused_url",
-    "says",
-    "sends",
-    "streams",
-    "waits",
-]
-
 PATHS = {"/v1/chat/completions", "/v1/embeddings", "/v1/messages"}
 PATIENCE = 60.0
 """Seconds after which a condition that a test waits for fails."""

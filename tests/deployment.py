@@ -11,8 +11,6 @@ from factmem import LocalFileMemoryProvider, StorageError
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 
-__all__ = ["HEADERS", "what_an_operator_sees"]
-
 HEADERS = {"X-User": "alice"}
 
 

@@ -8,8 +8,6 @@ from typing import Any, TypeAlias
 
 import pytest
 
-__all__ = ["FailingDoor", "watched"]
-
 Look: TypeAlias = Callable[[str], None]
 """Called with each statement before it runs; what it raises is what the statement raises."""
 

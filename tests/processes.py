@@ -17,8 +17,6 @@ import anyio
 
 from tests.providers.home import StoreFolder
 
-__all__ = ["Line", "OtherProcess", "Process", "Tell", "apart", "fork", "started"]
-
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(
     [

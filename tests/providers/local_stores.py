@@ -15,8 +15,6 @@ from factmem import (
 )
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME
 
-__all__ = ["ALICE", "BOB", "CAROL", "KEY", "current", "disk", "is_sound", "opened", "run", "sealed"]
-
 KEY = Key.generate()
 """The key of the encrypted stores."""
 

@@ -30,8 +30,6 @@ from factmem.testing.chat import ScriptedChatModel
 from factmem.transfer.bundle import export_facts, import_facts
 from tests.world import AGENT, ALICE, LANGUAGES, THEME, item, memory_of, theme
 
-__all__ = ["OPERATIONS", "Operation"]
-
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 

@@ -14,8 +14,6 @@ from factmem.prompt._escaping import harmless, name_text, value_text
 from factmem.prompt._transcript import Transcript, folded
 from factmem.prompt.tokens import estimate_tokens
 
-__all__ = ["JSON_PARSERS", "TEXT_PARSERS"]
-
 Parser: TypeAlias = Callable[[str], object]
 
 

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-__all__ = ["ARGUMENTS", "TEXTS"]
-
 Shape: TypeAlias = Callable[[int], str]
 """Makes a string of about the given number of characters."""
 

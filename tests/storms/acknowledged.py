@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from factmem import LocalFileMemoryProvider
 from tests.storms.work import AGENT, LOG, PLACES, STATE, Operation, operation
 
-__all__ = ["Acknowledged", "Faults"]
-
 
 @dataclass
 class Faults:
@@ -50,8 +48,6 @@ class Acknowledged:
         self.unseen: list[tuple[str, int]] = []
         """Values that a look did not find, and when the look was over."""
         self.forgotten: set[str] = set()
-        self.unsure: set[tuple[str, int]] = set()
-        """Operations that failed, and may have been done."""
 
     def take(self, line: str) -> None:
         """Record what a writer reported of a finished operation."""
@@ -153,9 +149,7 @@ class Acknowledged:
         begun = {
             key: times
             for key, times in self.times.items()
-            if key not in self.unsure
-            and operation(*key).state is not None
-            and operation(*key).place == place
+            if operation(*key).state is not None and operation(*key).place == place
         }
         if not current:
             faults.lost += ["there is no state"] * bool(begun)

@@ -10,18 +10,6 @@ from factmem.errors import FactmemError
 from factmem.providers._sql.store import SqlStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, languages, theme
 
-__all__ = [
-    "TABLES",
-    "Outcome",
-    "Tables",
-    "Trial",
-    "changes",
-    "print_counts",
-    "run",
-    "unnoticed",
-    "with_flipped_bit",
-]
-
 Table: TypeAlias = list[dict[str, Any]]
 Tables: TypeAlias = dict[str, Table]
 Change: TypeAlias = Callable[[Random, Tables, list[Tables]], None]

@@ -41,8 +41,6 @@ from factmem.testing.chat import ScriptedChatModel
 from tests.processes import Process, Tell
 from tests.world import AGE, AGENT, THEME, USER, item, memory_of, user
 
-__all__ = ["MUTANTS", "Outcome", "chat_storm"]
-
 WORKERS = 4
 USERS = 50
 FAILING = 0.3

@@ -1,11 +1,10 @@
 """Removed values leave no trace, and others are not lost, with kills and a failing disk.
 
     python -m tests.storms.erasures --removals 20000 --kills 100 --faults 500 --encrypted
-    python -m tests.storms.erasures --faults 3000 --gap 20
 
-Two processes share a store. Writes, syncs, truncations and reads of one fail, or
-are done in part; it goes on. The other is killed and followed by a third. Nothing may be lost or
-invented, no sound file called damaged, and only exceptions of factmem get out. All files are
+Two processes share a store and one of its places. Writes, syncs, truncations and reads of one fail,
+or are done in part; it goes on. The other is killed and followed by a third. Nothing may be lost,
+invented or in another order, no sound file called damaged, and only exceptions of factmem get out. All files are
 searched for pieces of 16 bytes: of what a receipt says remains nowhere, at once and at the end, and
 of all that was removed before in each backup and restored store.
 """
@@ -25,12 +24,9 @@ from tempfile import TemporaryDirectory
 import anyio
 
 from factmem import Key
-from tests.storms.power_cuts.__main__ import Notes, faults_of, left_pieces
+from tests.storms.power_cuts.__main__ import PROCESS, Notes, faults_of, left_pieces
 from tests.storms.power_cuts.worker import NAMES, Orders, opened
 from tests.storms.preloaded import library
-
-__all__ = ["residue"]
-
 
 LOOKS = 10
 """Each so many-th removal is looked for at once."""
@@ -116,9 +112,12 @@ class Residue:
 
     def _judge(self, notes: list[Notes]) -> None:
         every = Notes()
-        for each in notes:
-            for name in ("live", "doubtful", "gone"):
+        for process, each in enumerate(notes):
+            for name in ("live", "doubtful", "gone", "last"):
                 getattr(every, name).update(getattr(each, name))
+            every.order |= {
+                value: number + process * PROCESS for value, number in each.order.items()
+            }
             every.clear += each.clear
             every.saves += each.saves
             self.found += each.wrong
@@ -158,7 +157,7 @@ def residue(
     return storm
 
 
-def main() -> int:
+def main(given: list[str] | None = None) -> int:
     """Run the long form; 0 if nothing was found wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.storms.erasures")
     parser.add_argument("--seed", type=int, default=0, help="what is drawn")
@@ -167,7 +166,7 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=0, help="with at least so many failing calls")
     parser.add_argument("--gap", type=int, default=400, help="calls between two that fail")
     parser.add_argument("--encrypted", action="store_true", help="on encrypted stores")
-    options = parser.parse_args()
+    options = parser.parse_args(given)
     begin = time.monotonic()
     with TemporaryDirectory() as name:
         storm = residue(Path(name).resolve(), options)

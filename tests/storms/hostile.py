@@ -50,8 +50,6 @@ from factmem.providers.results import ErasureReceipt
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, languages, theme
 from tests.storms.hostile_changes import BY_FILES, BY_SQL, SEALED_AGAIN, Copies
 
-__all__ = ["Trial", "run"]
-
 NAMES = ["anna", "ben", "carl", "dora"]
 PEOPLE = [PERSON.of(name) for name in NAMES]
 CHAT = "chat-1"

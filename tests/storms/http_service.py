@@ -29,8 +29,6 @@ import httpx
 from factmem import AgentMemory, LocalFileMemoryProvider, MemoryScopesProfile
 from tests.world import USER
 
-__all__ = ["Outcome", "http_service"]
-
 ROOT = Path(__file__).parent.parent.parent
 SECRET = b"x" * 32
 FACTS, CHAT, CHANGES = "/v1/facts", "/v1/conversations/c1/messages", "/v1/changes"

@@ -18,8 +18,6 @@ from tempfile import TemporaryDirectory
 from factmem import Key
 from tests.storms.storm import Outcome, Storm
 
-__all__ = ["kill_storm"]
-
 
 def kill_storm(
     root: Path, kills: int, *, key: str | None, seed: int = 0, mutant: str | None = None

@@ -5,18 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["CompilerMissingError", "library"]
-
-
-class CompilerMissingError(Exception):
-    """There is no C compiler."""
-
 
 def library(folder: Path, source: str) -> Path:
     """Compile one of the C files of the storms into a folder."""
     compiler = shutil.which("cc")
     if compiler is None or not sys.platform.startswith("linux"):
-        raise CompilerMissingError("Preloaded storms need Linux and the C compiler `cc`")
+        raise RuntimeError("Preloaded storms need Linux and the C compiler `cc`")
     made = folder / f"{Path(source).stem}.so"
     options = ["-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", str(made)]
     file = str(Path(__file__).with_name(source))

@@ -27,8 +27,6 @@ from tests.processes import Process
 from tests.storms.storm import Outcome, Storm
 from tests.storms.work import AGENT, LOG, PLACES, Turn, rotator, storage_of
 
-__all__ = ["RotationStorm", "rotation_storm"]
-
 
 class RotationStorm(Storm):
     """A storm in which one more process rotates the keys."""

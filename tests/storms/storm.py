@@ -16,8 +16,6 @@ from tests.processes import Process
 from tests.storms.acknowledged import Acknowledged, Faults
 from tests.storms.work import LANES, PLACES, Work, storage_of, writer
 
-__all__ = ["Outcome", "Storm"]
-
 WRITERS = 4
 HANG = 60.0
 """Seconds without a word from any process that count as a hang."""

@@ -41,8 +41,6 @@ from tests.storms.changed_rows import (
     with_flipped_bit,
 )
 
-__all__ = ["KINDS", "Files"]
-
 BY_SQL = changes()
 PAGE = 4096
 

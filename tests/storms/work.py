@@ -41,23 +41,6 @@ from factmem.providers.storages import Storage
 from tests.doors import watched
 from tests.processes import Tell
 
-__all__ = [
-    "AGENT",
-    "LANES",
-    "LOG",
-    "MUTANTS",
-    "PLACES",
-    "STATE",
-    "TASKS",
-    "Operation",
-    "Turn",
-    "Work",
-    "operation",
-    "rotator",
-    "storage_of",
-    "writer",
-]
-
 LOG = Concept("log", "All that was ever saved, in its order", FactType.MULTIPLE)
 STATE = Concept("state", "What was saved last")
 AGENT = MemoryScope.Agent("storm")

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import anyio
 
 from factmem import FactmemError, Key
-from tests.storms.power_cuts.worker import opened
+from tests.storms.power_cuts.worker import LAST, mark_of, opened
 from tests.storms.preloaded import library
 
 HEAD = struct.Struct("<IIqq")
@@ -36,6 +36,8 @@ HALF, PIECE = 8, 16
 """The bytes of a piece of a value or row."""
 OPERATIONS = 150
 CUTS_A_RUN = 25
+PROCESS = 1 << 32
+"""The first number of the values of a further process."""
 
 
 class Step(NamedTuple):
@@ -126,6 +128,12 @@ class Notes:
     """The values of operations that failed."""
     saves: list[set[str]] = field(default_factory=list)
     """The values of each save that may have been done, and of which none is removed since."""
+    order: dict[str, int] = field(default_factory=dict)
+    """The numbers of all values, in the order of their saves."""
+    last: dict[int, set[str]] = field(default_factory=dict)
+    """By user, what may be the mark of the last save of several values; empty if there is none."""
+    mark: tuple[int, str] | None = None
+    """The user and mark of the operation that has not returned."""
     gone: set[str] = field(default_factory=set)
     removed: list[bytes] = field(default_factory=list)
     """What may be in no copy that is made later."""
@@ -144,8 +152,12 @@ class Notes:
             case "save":
                 self._begin(dict.fromkeys(words[1:], int(words[0])))
                 self.saves.append(set(words[1:]))
+                self.order |= {value: len(self.order) + n for n, value in enumerate(words[1:])}
+                if len(words) > 2:
+                    self.mark = int(words[0]), mark_of(words[-1])
             case "saves":
                 self._begin(dict(zip(words[1::2], map(int, words[::2]), strict=True)))
+                self.order |= dict.fromkeys(words[1::2], len(self.order))
             case "saved":
                 self.live |= {value: self.unsure.pop(value) for value in words}
                 self.end()
@@ -156,6 +168,7 @@ class Notes:
             case "erase":
                 known = (self.live | self.doubtful).items()
                 self._begin({value: owner for value, owner in known if owner == int(words[0])})
+                self.mark = int(words[0]), ""
             case "removed":
                 gone = [*map(str.encode, self.unsure), *map(bytes.fromhex, words[1:])]
                 self.removals += 1
@@ -174,11 +187,23 @@ class Notes:
             case "done":
                 self.live |= self.unsure
                 self.unsure = {}
+                self._settle(is_done=True)
 
     def end(self) -> None:
         """The operation under way has failed, or its process was killed."""
         self.doubtful |= self.unsure
         self.unsure = {}
+        self._settle(is_done=False)
+
+    def marks_of(self, owner: int) -> set[str]:
+        """Return what may be the mark of a user now."""
+        return self.last.get(owner, {""}) | {m for o, m in [self.mark or (-1, "")] if o == owner}
+
+    def _settle(self, *, is_done: bool) -> None:
+        if self.mark is not None:
+            owner, mark = self.mark
+            self.last[owner] = {mark} if is_done else self.marks_of(owner)
+            self.mark = None
 
     def _begin(self, values: dict[str, int]) -> None:
         self.unsure = values
@@ -210,6 +235,16 @@ def left_pieces(folder: Path, removed: Iterable[bytes]) -> list[str]:
     ]
 
 
+def _is_disordered(values: list[str], notes: Notes) -> bool:
+    """Return True if a process saved a value before one that is listed before it."""
+    latest = defaultdict[int, int](int)
+    for number in (notes.order[value] for value in values if value in notes.order):
+        if number < latest[number // PROCESS]:
+            return True
+        latest[number // PROCESS] = number
+    return False
+
+
 async def faults_of(folder: Path, notes: Notes, key: str) -> list[str]:
     """Open what a cut has left, and return what is wrong with it."""
     found = list[str]()
@@ -218,8 +253,14 @@ async def faults_of(folder: Path, notes: Notes, key: str) -> list[str]:
             await store.verify()
             read = dict[str, int]()
             for place in await store.list_places():
+                owner, listed = int(place.subject.entity or 0), defaultdict[str, list[str]](list)
                 for fact in await store.load_all(place.subject, place.scope):
-                    read |= dict.fromkeys(map(str, fact.values), int(place.subject.entity or 0))
+                    listed[fact.concept.keyword] += map(str, fact.values)
+                mark = "".join(listed.pop(LAST.keyword, []))
+                found += ["an older value is current"] * (mark not in notes.marks_of(owner))
+                for values in listed.values():
+                    found += ["disordered"] * _is_disordered(values, notes)
+                    read |= dict.fromkeys(values, owner)
     except FactmemError as exc:
         return [*found, f"damaged: {type(exc).__name__}: {exc}"]
     may_be = notes.live | notes.unsure | notes.doubtful

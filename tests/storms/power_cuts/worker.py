@@ -5,12 +5,14 @@ calls on its files fail. Without one, notes are printed.
 """
 
 import ctypes
+import faulthandler
 import random
 import sqlite3
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import closing, suppress
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,12 +20,17 @@ import anyio
 
 from factmem import Aes256GCMEncryptor, EncryptedStorage, LocalFileMemoryProvider, SimpleStorage
 from factmem.errors import CorruptJournalError, DecryptionError, FactmemError
-from factmem.models.facts import Concept, FactType, MultipleFacts
+from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.providers._sqlite.database import SqliteDatabase
 from tests.world import AGENT, USER
 
 NAMES = 4
 TAGS = [Concept(f"tags-{number}", "Tags", FactType.MULTIPLE) for number in range(3)]
+LAST = Concept("last", "The mark of the last save of several values")
+SHARED = 1000
+"""The user of all processes, who is not erased."""
+HANG = 120
+"""Seconds after which an operation hangs, and the process ends with its traces."""
 AFTERWARDS = 3
 """The saves that must succeed when the disk works again."""
 
@@ -43,8 +50,13 @@ class Orders(NamedTuple):
     """A rule that is switched off, so that a test sees a storm notice it: of `MUTANTS`."""
 
 
-MUTANTS = ("log", "errors")
-"""The log is not emptied; what failed is acknowledged."""
+MUTANTS = ("log", "errors", "order")
+"""The log is not emptied; what failed is acknowledged; values are said to be saved the other way round."""
+
+
+def mark_of(value: str) -> str:
+    """Return what stands for a value where the value may be removed."""
+    return sha256(value.encode()).hexdigest()[:12]
 
 
 def opened(folder: Path | str, key: str) -> LocalFileMemoryProvider:
@@ -107,13 +119,18 @@ class Worker:
         self._note("ready")
         self._fail(int(self._orders.gap or 0))
         for number in range(int(self._orders.operations)):
+            faulthandler.dump_traceback_later(HANG, exit=True)
             chance, owner = self._drawn.random(), self._drawn.randrange(first, first + NAMES)
             if chance < 0.5 or not self._live:
                 await self._save(store, owner)
             elif chance < 0.55:
-                await self._save_at_once(store, range(first, first + NAMES))
+                await self._save_at_once(store, [*range(first, first + NAMES), SHARED])
             elif chance < 0.6:
+                owner = self._drawn.choice([owner, SHARED])
                 await self._tried(partial(self._read, store, owner))
+            elif chance < 0.61:
+                owner = self._drawn.choice([owner, SHARED])
+                await self._tried(partial(store.compact, USER.of(f"{owner}"), AGENT))
             elif chance < 0.9:
                 await self._purge(store)
             elif chance < 0.95:
@@ -124,6 +141,7 @@ class Worker:
             else:
                 await self._tried(store.aclose)
                 store = opened(self._orders.folder, self._orders.key)
+        faulthandler.cancel_dump_traceback_later()
         self._fail(0)
         self._is_faulty = False  # an error is a fault of the store from now on
         for _ in range(AFTERWARDS):
@@ -154,9 +172,11 @@ class Worker:
         topic = self._drawn.randrange(len(TAGS))
         size = self._drawn.choice([40, 200, 1500])
         values = [self._drawn.randbytes(size).hex() for _ in range(self._drawn.choice([1, 1, 4]))]
-        self._note("save", owner, *values)
-        fact = MultipleFacts(TAGS[topic], values)
-        if await self._tried(lambda: store.save(fact, USER.of(f"{owner}"), AGENT)):
+        self._note("save", owner, *(values[::-1] if self._orders.mutant == "order" else values))
+        facts: list[AnyFact] = [MultipleFacts(TAGS[topic], values)]
+        if len(values) > 1:
+            facts.append(SingleFact(LAST, mark_of(values[-1])))
+        if await self._tried(lambda: store.save_many(facts, USER.of(f"{owner}"), AGENT)):
             self._held.update(values)
         self._live |= dict.fromkeys(values, (owner, topic))
 

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx
 import pytest
 
@@ -228,31 +227,6 @@ def test_events_are_those_of_the_user_and_continue(url: str) -> None:
         ((_, values),) = read(lines, 1)
         save(ALICE, "Jeju")
         assert [values, read(lines, 1)[0][1]] == [["Busan"], ["Jeju"]]
-
-
-def test_of_many_clients_one_wins(url: str) -> None:
-    """Each round all of them have the same ETag; the others get 412, and nothing is lost."""
-
-    async def rounds() -> None:
-        async with httpx.AsyncClient(base_url=url, headers=ALICE, timeout=60) as one:
-            made = (await one.post(FACTS, json={"concept": "n", "value": "start"})).json()
-            path, etag = f"{FACTS}/{made['id']}", made["etag"]
-            for number in range(5):
-                codes: list[int] = []
-
-                async def change(value: str, condition: str, codes: list[int] = codes) -> None:
-                    header = {"If-Match": f'"{condition}"'}
-                    answer = await one.patch(path, headers=header, json={"value": value})
-                    codes.append(answer.status_code)
-
-                async with anyio.create_task_group() as tasks:
-                    for client in range(10):
-                        tasks.start_soon(change, f"{number}-{client}", etag)
-                assert sorted(codes) == [200, *[412] * 9]
-                etag = (await one.get(path)).json()["etag"]
-            assert len((await one.get(f"{path}/history")).json()) == 6
-
-    anyio.run(rounds)
 
 
 def test_the_generated_typescript_client_runs(url: str, tmp_path: Path) -> None:

@@ -115,6 +115,10 @@ FAULTS: dict[str, Fault] = {
         options={"encryption": WRONG},
         key=Key.generate(),
     ),
+    "the key of a plain store": Fault(
+        r"not encrypted, and a key was given: .* Open it without a key",
+        options={"encryption": WRONG},
+    ),
     "a later version": Fault(
         r"tables in the database have version 99, .*: update factmem", Server.of_later_version
     ),

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from factmem import Aes256GCMEncryptor, MemorySubject
-from factmem.errors import DecryptionError, KeyRequiredError, TamperedError, WrongKeyError
+from factmem.errors import DecryptionError, WrongKeyError
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing._facts import AGENT, LANGUAGES, USER, languages
 from tests.postgres.conftest import NewStore
@@ -52,25 +52,6 @@ async def test_the_server_sees_no_name_and_no_value(
             for secret in ("swordfish", "marlene", "languages"):
                 assert secret.encode().hex() not in str(rows)
                 assert secret not in str(rows)
-
-
-async def test_a_store_opens_with_its_key_only(
-    sealed: Callable[..., PostgresMemoryProvider], new_store: NewStore
-) -> None:
-    """And a store in the clear not with one."""
-    await _saved(sealed())
-
-    with pytest.raises(KeyRequiredError):
-        await new_store().load_all(USER, AGENT)
-    with pytest.raises(WrongKeyError):
-        await sealed(OTHER).load_all(USER, AGENT)
-
-    clear = new_store(store="clear")
-    await clear.save(languages("a"), USER, AGENT)
-    with pytest.raises(TamperedError):
-        await new_store(store="clear", encryption=Aes256GCMEncryptor(KEY)).load_all(USER, AGENT)
-    with pytest.raises(ValueError, match="no keys"):
-        _ = clear.keys
 
 
 async def test_rotation_shuts_out_the_old_key_while_others_write(

@@ -1,16 +1,12 @@
 """Prepared statements that the server drops, and poolers that have none."""
 
-from collections.abc import Awaitable, Callable
-
 import anyio
 import pytest
 
 from factmem.encryption import Aes256GCMEncryptor
-from factmem.errors import StorageError, UnknownOutcomeError
 from factmem.providers._sql.session import Session
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
-from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import NewStore
 from tests.postgres.pooler import Pooler
 
@@ -71,28 +67,3 @@ async def test_nothing_is_prepared_behind_a_pooler(store: str, pooler: Pooler) -
 
         assert len(found) == 40
         assert _prepared(provider) == 0
-
-
-@pytest.mark.parametrize("read", ["load", "load_all", "entries", "places"])
-async def test_a_read_without_an_answer_has_no_unknown_outcome(
-    new_store: NewStore, cluster: Cluster, read: str
-) -> None:
-    """Nothing was written, and a caller that handles unknown writes need not look for them."""
-    provider = new_store()
-    await provider.save(theme("dark"), USER, AGENT)
-    await provider.load(THEME, USER, AGENT)
-    provider._server.connections._seconds = 1.0
-    reads: dict[str, Callable[[], Awaitable[object]]] = {
-        "load": lambda: provider.load(THEME, USER, AGENT),
-        "load_all": lambda: provider.load_all(USER, AGENT),
-        "entries": lambda: provider.entries(USER, AGENT),
-        "places": provider.places,
-    }
-    cluster.pause()
-    try:
-        with anyio.fail_after(60), pytest.raises(StorageError) as caught:
-            await reads[read]()
-    finally:
-        cluster.resume()
-
-    assert not isinstance(caught.value, UnknownOutcomeError)

@@ -153,21 +153,6 @@ async def test_keep_history_compacts_by_itself(new_store: NewStore) -> None:
     assert [fact.value for fact in await provider.load(THEME, USER, AGENT)] == ["v599"]
 
 
-async def test_long_places_are_read_in_parts(
-    new_store: NewStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An answer has a limited number of entries."""
-    monkeypatch.setattr("factmem.providers._postgres.session.PostgresSession.most_lines", 3)
-    provider = new_store()
-    for number in range(10):
-        await provider.save(languages(f"v{number}"), USER, AGENT)
-
-    other = new_store()
-
-    assert len(await other.load(LANGUAGES, USER, AGENT)) == 10
-    assert len(await other.entries(USER, AGENT)) == 10
-
-
 async def test_a_locked_place_is_busy_for_writers_only(new_store: NewStore, dsn: str) -> None:
     """Another client that holds the row keeps saves waiting; reads go on."""
     provider = new_store(lock_timeout=0.2)
@@ -190,18 +175,6 @@ async def test_an_unreachable_server_is_an_error_by_the_deadline(new_store: NewS
         await provider.save(theme("dark"), USER, AGENT)
 
     assert "refused" in str(caught.value.__cause__)
-
-
-async def test_a_missing_database_is_an_error_at_once(
-    new_store: NewStore, cluster: Cluster
-) -> None:
-    """No repetition would open it."""
-    provider = new_store(dsn=cluster.dsn(database="nowhere"))
-
-    with anyio.fail_after(60), pytest.raises(StorageError, match=r"refused.*dbname") as caught:
-        await provider.load_all(USER, AGENT)
-
-    assert isinstance(caught.value.__cause__, psycopg.OperationalError)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # a fork of a process with threads

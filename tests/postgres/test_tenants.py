@@ -1,12 +1,10 @@
 """Row level security between the stores of a database, and connection poolers."""
 
-import anyio
 import psycopg
 import pytest
 
 from factmem.errors import StorageError
-from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
+from factmem.testing._facts import AGENT, THEME, USER, theme
 from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import Login, NewStore
 from tests.postgres.pooler import Pooler
@@ -80,23 +78,6 @@ async def test_the_owner_takes_a_role(new_store: NewStore, login: Login) -> None
     assert len(await provider.load(THEME, USER, AGENT)) == 1
 
 
-async def test_a_role_that_may_not_create_tables_says_so(
-    new_store: NewStore, login: Login, cluster: Cluster, store: str
-) -> None:
-    """In a database without them; `migrate` as their owner helps."""
-    with psycopg.connect(cluster.dsn(), autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{store}"')
-    dsn = login.dsn.replace("dbname=postgres", f"dbname={store}")
-    provider = new_store(dsn=dsn)
-
-    assert await provider.load_all(USER, AGENT) == []
-    with pytest.raises(StorageError, match=r"42501: permission denied for database .* migrate\(\)"):
-        await provider.save(theme("dark"), USER, AGENT)
-
-    await new_store(dsn=cluster.dsn(database=store), role=login.role).migrate()
-    await provider.save(theme("dark"), USER, AGENT)
-
-
 async def test_an_owner_that_may_not_take_the_role_migrates_for_it(
     new_store: NewStore, login: Login, cluster: Cluster, store: str
 ) -> None:
@@ -127,24 +108,6 @@ async def test_a_transaction_pooler_is_detected(new_store: NewStore, pooler: Poo
     direct = new_store()
     await direct.load_all(USER, AGENT)
     assert not direct._server.connections._idle[0].is_shared
-
-
-async def test_more_clients_than_connections_share_a_pooler(
-    new_store: NewStore, pooler: Pooler
-) -> None:
-    """Twelve stores with four tasks each, over four connections of the server."""
-    stores = [new_store(dsn=pooler.dsn()) for _ in range(12)]
-
-    async def save(provider: PostgresMemoryProvider, number: int) -> None:
-        for turn in range(3):
-            await provider.save(languages(f"v{number}-{turn}"), USER, AGENT)
-
-    async with anyio.create_task_group() as group:
-        for number in range(48):
-            group.start_soon(save, stores[number % 12], number)
-
-    found = await stores[0].load(LANGUAGES, USER, AGENT)
-    assert len({value for fact in found for value in fact.values}) == 144
 
 
 @pytest.mark.parametrize("autocommit", [True, False])

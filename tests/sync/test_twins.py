@@ -2,13 +2,12 @@
 
 import ast
 import inspect
-import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from inspect import getattr_static
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 
@@ -38,9 +37,8 @@ from factmem.sync._contents import ContentsSync
 from factmem.sync._documents import DocumentsSync, ToolSync
 from factmem.sync._sql_stores import KeysSync
 from factmem.sync.stores import ProviderSync
-from tests.sync.generate import FILES, ROOM, WRAPPED, left_out_of, made
+from tests.sync.generate import FILES, ROOM, left_out_of, made
 from tests.tables import table
-from tests.test_public_types import NAMED_FOR_CHECKERS
 
 USER = MemorySubject("user", "The person the agent talks to", 1, per_entity=True)
 ALICE = USER.of("alice")
@@ -101,51 +99,6 @@ def test_every_public_name_has_a_twin(owner: type) -> None:
     missing = [name for name in _public(owner) if not hasattr(TWINS[owner], name)]
 
     assert missing == []
-
-
-@table(
-    ("owner", "name"),
-    [
-        (owner, name)
-        for owner in TWINS
-        for name in _public(owner)
-        if callable(getattr(owner, name)) and owner not in {NoMemory, InMemoryProvider}
-    ],
-    ids=lambda each: each if isinstance(each, str) else each.__name__,
-)
-def test_a_twin_has_the_same_signature_and_docstring(owner: type, name: str) -> None:
-    own, twin = getattr(owner, name), getattr(TWINS[owner], name)
-
-    assert not inspect.iscoroutinefunction(twin)
-    assert _signature(twin) == _signature(own)
-    if TWINS[owner] not in {
-        LocalStoreSync,
-        PostgresStoreSync,
-    }:  # it inherits the longer docstrings of StoreSync
-        assert _first_line(twin) == _first_line(own)
-
-
-def _signature(function: Any) -> tuple[list[inspect.Parameter], str]:
-    """Parameters and the return type; classes that have a twin count as that twin."""
-    hints = get_type_hints(function, localns=NAMED_FOR_CHECKERS)
-    returns = str(hints.get("return"))
-    entered = r"(?:contextlib\.AbstractContextManager|collections\.abc\.AsyncGenerator)"
-    returns = re.sub(entered, "entered", returns)  # of an async context manager
-    for name, (module, twin) in WRAPPED.items():
-        for prefix in (f"<class 'factmem.sync.{module}.{twin}'>", f"factmem.sync.{module}.{twin}"):
-            returns = returns.replace(prefix, name)
-    for name in WRAPPED:
-        returns = name if returns.endswith(f".{name}'>") else returns
-        returns = f"list[{name}]" if returns.endswith(f".{name}]") else returns
-    parameters = [
-        each.replace(annotation=str(hints.get(each.name)).replace("+L", "~L"))
-        for each in inspect.signature(function).parameters.values()
-    ]
-    return parameters, returns.replace("list[~L]", "~L list")
-
-
-def _first_line(function: Any) -> str:
-    return (inspect.getdoc(function) or "").partition("\n")[0]
 
 
 def test_a_missing_twin_is_noticed() -> None:

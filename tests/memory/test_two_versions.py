@@ -14,15 +14,16 @@ from tests.storms.two_versions import KINDS, USERS, New, Old, Service, run, stor
 async def test_two_versions_hide_nothing_from_each_other(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Renamed, retyped, one value to many, a field removed; `tests.storms.two_versions` runs longer."""
+    """Renamed, retyped, one value to many, a field removed."""
     is_on_server = kind.startswith("postgres")
-    cluster = request.getfixturevalue("cluster") if is_on_server else None
-    old, new = stores(kind, tmp_path / tmp_path.name / kind, cluster)
+    dsn = request.getfixturevalue("cluster").dsn() if is_on_server else ""
+    old, new = stores(kind, tmp_path / tmp_path.name / kind, dsn)
     async with old, new:
-        outcome = await run(old, new, lambda number: number <= 24)
+        found = await run(old, new, writes=24)
 
-    assert not outcome.faults, outcome
-    assert (outcome.writes, outcome.reads > 50, outcome.unreadable > 0) == (48, True, True)
+    assert not found.faults
+    assert found.reads > 50
+    assert found.unreadable > 0
 
 
 async def test_an_older_version_changes_only_the_value_that_it_sees() -> None:

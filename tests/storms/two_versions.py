@@ -3,17 +3,11 @@
 Four changes: a keyword was renamed, a type was changed, one value became many, a field was removed.
 Whatever a service reads of the whole memory must not raise, hide a value, or leave out an unreadable one
 without a report.
-
-    python -m tests.storms.two_versions --seconds 60
 """
 
-import argparse
-import tempfile
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -32,9 +26,6 @@ from factmem import (
 )
 from factmem.providers.postgres import PostgresMemoryProvider
 from tests.world import PROFILE, USER
-
-if TYPE_CHECKING:
-    from tests.postgres.cluster import Cluster
 
 KINDS = ("memory", "plain", "encrypted", "postgres", "postgres-encrypted")
 
@@ -63,17 +54,6 @@ class New(Profile):
     pet: list[str] = remembered("The user's pets")
 
 
-@dataclass
-class Outcome:
-    """What happened."""
-
-    writes: int = 0
-    reads: int = 0
-    unreadable: int = 0
-    """Values that were reported as unreadable."""
-    faults: list[str] = field(default_factory=list)
-
-
 class Service:
     """One service: its version of the profile, on a store."""
 
@@ -93,10 +73,10 @@ class Run:
 
     def __init__(self, old: FactStore, new: FactStore) -> None:
         self.old, self.new = Service(old, Old), Service(new, New)
-        self.outcome = Outcome()
+        self.reads = self.unreadable = 0
+        self.faults: list[str] = []
         self.pets: dict[str, set[str]] = {user.entity or "": set() for user in USERS}
         """The pets that must be visible: what the newer version saved, and what came after it."""
-        self.is_over = False
 
     async def write_old(self, number: int) -> None:
         """Save everything in the older way."""
@@ -104,27 +84,20 @@ class Run:
         pet = f"old-{number}"
         is_wide = bool(self.pets[user.entity or ""])
         age = "unknown" if number % 9 == 0 else f"{number} years"
-        await self.of(self.old, user).save(
-            Old(home_city=f"old-{number}", age=age, pet=pet, plan="gold")
-        )
+        await self.old.of(user).save(Old(home_city=f"old-{number}", age=age, pet=pet, plan="gold"))
         if is_wide:
             self.pets[user.entity or ""].add(pet)
 
     async def write_new(self, number: int) -> None:
         """Save everything in the newer way; an edit changes one field."""
         user = USERS[number * 3 % len(USERS)]
-        memory, pet = self.of(self.new, user), f"new-{number}"
+        memory, pet = self.new.of(user), f"new-{number}"
         if number % 5:
             await memory.save(New(city=f"new-{number}", age=number, pet=[pet]))
         else:
             async with memory.edit(New) as me:
                 me.pet.append(pet)
         self.pets[user.entity or ""].add(pet)
-
-    def of(self, service: Service, user: Any) -> AgentMemory:
-        """Return the memory of a user; counts a write."""
-        self.outcome.writes += 1
-        return service.of(user)
 
     async def look(self, service: Service, user: Any) -> None:
         """Read the whole memory of a user in every way."""
@@ -138,25 +111,25 @@ class Run:
             records = await memory.contents.records(limit=10_000)
             await memory.contents.concepts()
         except Exception as exc:
-            self.outcome.faults.append(f"{name}: {type(exc).__name__}: {exc}")
+            self.faults.append(f"{name}: {type(exc).__name__}: {exc}")
             return
-        self.outcome.reads += 6
-        self.outcome.unreadable += sum(each.count for each in facts.unreadable)
+        self.reads += 6
+        self.unreadable += sum(each.count for each in facts.unreadable)
         stored_pets = {v for f in stored if f.concept.keyword == "pet" for v in f.values}
         if missing := expected - stored_pets:
-            self.outcome.faults.append(f"{name}: the store hides {sorted(missing)[:3]}")
+            self.faults.append(f"{name}: the store hides {sorted(missing)[:3]}")
         if isinstance(me, New) and (missing := expected - set(me.pet)):
-            self.outcome.faults.append(f"{name}: the profile hides {sorted(missing)[:3]}")
+            self.faults.append(f"{name}: the profile hides {sorted(missing)[:3]}")
         keywords = {fact.concept.keyword for fact in facts}
         keywords |= {each.keyword for each in facts.unreadable}
         if not {fact.concept.keyword for fact in stored if fact.concept.keyword != "home-city"} <= (
             keywords | {"city"}
         ):
-            self.outcome.faults.append(f"{name}: a concept is neither shown nor reported")
+            self.faults.append(f"{name}: a concept is neither shown nor reported")
         if facts.unreadable and not report.facts:
-            self.outcome.faults.append(f"{name}: one unreadable value emptied the prompt")
+            self.faults.append(f"{name}: one unreadable value emptied the prompt")
         if len(records) == 0 and stored:
-            self.outcome.faults.append(f"{name}: no records")
+            self.faults.append(f"{name}: no records")
 
     async def settle(self) -> None:
         """Check what must hold when nobody writes."""
@@ -166,7 +139,7 @@ class Run:
             await self.check_unreadable(user)
         for each in await self.old.memory.contents.definitions():
             if (each.differs is not None) != (each.keyword in {"home-city", "age", "pet"}):
-                self.outcome.faults.append(f"the older version is told {each.differs!r} of {each}")
+                self.faults.append(f"the older version is told {each.differs!r} of {each}")
 
     async def check_unreadable(self, user: Any) -> None:
         """Each service reports the value that it cannot read, and reads all others."""
@@ -176,69 +149,41 @@ class Run:
         old = {each.keyword for each in (await self.old.of(user).current()).unreadable}
         new = {each.keyword for each in (await self.new.of(user).current()).unreadable}
         if ("age" in old) != (type(age.value) is int) or ("age" in new) != (age.value == "unknown"):
-            self.outcome.faults.append(f"{user.entity}: {type(age.value)} age, {old}, {new}")
+            self.faults.append(f"{user.entity}: {type(age.value)} age, {old}, {new}")
         city = await self.new.of(user).current(New.profile_concepts()["city"])
         if len(city) != 1:
-            self.outcome.faults.append(f"{user.entity}: {len(city)} cities")
+            self.faults.append(f"{user.entity}: {len(city)} cities")
 
 
-async def run(old: FactStore, new: FactStore, goes_on: Callable[[int], bool]) -> Outcome:
-    """Write and read as long as `goes_on` says, given the number of writes of a writer."""
+async def run(old: FactStore, new: FactStore, writes: int) -> Run:
+    """Let both services write so often, and read all the time; return what was found."""
     this = Run(old, new)
+    writing = 2
 
     async def write(save: Callable[[int], Any]) -> None:
-        number = 1
-        while goes_on(number):
+        nonlocal writing
+        for number in range(1, writes + 1):
             await save(number)
             await checkpoint()
-            number += 1
+        writing -= 1
 
     async def read(service: Service) -> None:
-        while not this.is_over:
+        while writing:
             for user in USERS:
                 await this.look(service, user)
                 await checkpoint()
 
-    async with this.old.memory, this.new.memory, anyio.create_task_group() as readers:
-        readers.start_soon(read, this.old)
-        readers.start_soon(read, this.new)
-        async with anyio.create_task_group() as writers:
-            writers.start_soon(write, this.write_old)
-            writers.start_soon(write, this.write_new)
-        this.is_over = True
-    await this.settle()
-    return this.outcome
+    async with this.old.memory, this.new.memory:
+        async with anyio.create_task_group() as tasks:
+            for service in (this.old, this.new):
+                tasks.start_soon(read, service)
+            for save in (this.write_old, this.write_new):
+                tasks.start_soon(write, save)
+        await this.settle()
+    return this
 
 
-def main() -> int:
-    """Run on every kind of store; return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60)
-    seconds = parser.parse_args().seconds
-    failed = False
-    from tests.postgres.cluster import Cluster
-
-    with tempfile.TemporaryDirectory(prefix="factmem-") as name, Cluster(Path(name) / "pg") as pg:
-        for kind in KINDS:
-            server = pg if kind.startswith("postgres") else None
-            first, second = stores(kind, Path(name) / kind, server)
-            end = time.monotonic() + seconds
-
-            async def work(first: FactStore = first, second: FactStore = second) -> Outcome:
-                async with first, second:
-                    return await run(first, second, lambda _: time.monotonic() < end)  # noqa: B023
-
-            outcome = anyio.run(work)
-            failed |= bool(outcome.faults)
-            print(
-                f"{kind}: {outcome.writes:,} writes, {outcome.reads:,} reads, {outcome.unreadable:,} "
-                f"values reported as unreadable, {len(outcome.faults)} faults"
-            )
-            print(*outcome.faults[:5], sep="\n")
-    return int(failed)
-
-
-def stores(kind: str, folder: Path, cluster: "Cluster | None") -> tuple[FactStore, FactStore]:
+def stores(kind: str, folder: Path, dsn: str) -> tuple[FactStore, FactStore]:
     """Return two instances of a store, as two services have it; one of a store in memory."""
     if kind == "memory":
         store = InMemoryProvider()
@@ -246,13 +191,9 @@ def stores(kind: str, folder: Path, cluster: "Cluster | None") -> tuple[FactStor
     key = Aes256GCMEncryptor(Key.generate()) if kind.endswith("encrypted") else None
 
     def instance() -> FactStore:
-        if cluster is not None:
-            return PostgresMemoryProvider(cluster.dsn(), store=folder.name, encryption=key)
+        if dsn:
+            return PostgresMemoryProvider(dsn, store=folder.name, encryption=key)
         storage = None if key is None else EncryptedStorage(key)
         return LocalFileMemoryProvider(folder, storage=storage)
 
     return instance(), instance()
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

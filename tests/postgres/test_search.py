@@ -196,23 +196,6 @@ async def test_it_finds_what_a_search_in_memory_finds(
             await same(memory, theirs)
 
 
-async def test_a_fact_of_a_nearer_place_stands_in_the_place_of_others(new_store: NewStore) -> None:
-    """Also where it does not match the question; equal values are found once."""
-    store = new_store(search_from=1)
-    city, notes = KNOWN[2], NOTES
-    await store.save(SingleFact(city, "harbour"), TEAM, APP)
-    await store.save(SingleFact(city, "mountain"), ANN, APP)
-    await store.save(MultipleFacts(notes, ["the library", "the garden"]), TEAM, APP)
-    await store.save(MultipleFacts(notes, ["the library"]), ANN, APP)
-    memory = memory_of(store, None, ANN, TEAM)
-
-    assert values_in(await memory.recall("harbour")) == []
-    assert values_in(await memory.recall("harbour", subjects=[TEAM])) == ["harbour"]
-    found = await memory.recall("library garden")
-    assert sorted(map(str, values_in(found))) == ["the garden", "the library"]
-    assert {match.place.subject.name for match in found} == {"user", "team"}
-
-
 async def test_purged_words_are_in_no_row(new_store: NewStore, dsn: str) -> None:
     """Neither in facts, terms and vectors, nor in rows with others."""
     store = new_store(search_from=1)

@@ -3,10 +3,7 @@
 Each test runs in a process of its own, which is killed when it takes too long.
 """
 
-import gc
-import os
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -153,25 +150,6 @@ def test_forty_worker_threads_that_save(anyio_backend: str, root: Path) -> None:
     apart(from_worker_threads, anyio_backend, str(root), deadline=DEADLINE)
 
 
-def a_loop_for_each_call(backend: str, root: str, key: str | None) -> None:
-    store, other = opened(root, key), opened(root, key)
-    wanted = []
-    for number in range(30):
-        wanted.append(f"v{number}")
-        anyio.run(save, (store, other)[number % 2], wanted[-1], backend=backend)
-        if number % 10 == 9:
-            anyio.run(store.aclose, backend=backend)
-            store = opened(root, key)
-    for one in (store, other):
-        assert sorted(anyio.run(values, one, backend=backend)) == sorted(wanted)
-
-
-@both_kinds
-def test_a_loop_for_each_call(anyio_backend: str, root: Path, key: Key | None) -> None:
-    """As programs do that call `asyncio.run` for each job, with one store for all of them."""
-    apart(a_loop_for_each_call, anyio_backend, str(root), text(key), deadline=DEADLINE)
-
-
 def while_threads_close(root: str, key: str | None) -> None:
     """Other threads open and close stores on the same folder all the time."""
     is_over, errors = threading.Event(), list[BaseException]()
@@ -211,22 +189,3 @@ def while_threads_close(root: str, key: str | None) -> None:
 def test_stores_that_are_opened_and_closed_beside(root: Path, key: Key | None) -> None:
     """A close takes no lock or log away from the others of the process."""
     apart(while_threads_close, str(root), text(key), deadline=DEADLINE)
-
-
-def dropped(root: str, key: str | None) -> None:
-    before = len(os.listdir("/dev/fd"))
-    for number in range(60):
-        anyio.run(save, opened(root, key), f"v{number}")
-    end, left = time.monotonic() + 60, before + 60
-    while left > before + 30 and time.monotonic() < end:  # threads let go of their stores when idle
-        gc.collect()
-        assert len(anyio.run(values, opened(root, key))) == 60
-        left = len(os.listdir("/dev/fd"))
-    assert left <= before + 30
-
-
-@pytest.mark.storm
-@both_kinds
-def test_stores_that_are_dropped(root: Path, key: Key | None) -> None:
-    """Without a close they leave no descriptor behind."""
-    apart(dropped, str(root), text(key), deadline=DEADLINE)

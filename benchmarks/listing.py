@@ -2,8 +2,9 @@
 
 python -m benchmarks.listing [PLACES ...]
 
-For each number of places a store is filled, and only reading is measured. Times are processor times. Memory is the peak of tracemalloc during the operation. The anchor contains the
-name of each place, so its size is printed too.
+For each number of places a store is filled, and only reading is measured. Times are processor
+times. Memory is the peak of tracemalloc during the operation. The anchor contains the name of each
+place, so its size is printed too.
 """
 
 import subprocess

@@ -2,8 +2,8 @@
 
 OPENAI_BASE_URL=http://localhost:11434/v1 OPENAI_MODEL=qwen3 python examples/assistant.py
 
-With OPENAI_API_KEY or OPENAI_BASE_URL that endpoint answers; otherwise a script plays both sides. Its
-memory is the folder ~/.factmem-assistant, or FACTMEM_STORE. Commands: /know, /why KEYWORD,
+With OPENAI_API_KEY or OPENAI_BASE_URL that endpoint answers; otherwise a script plays both sides.
+Its memory is the folder ~/.factmem-assistant, or FACTMEM_STORE. Commands: /know, /why KEYWORD,
 /forget KEYWORD, /quit. `factmem --store FOLDER browse` opens the same memory.
 """
 

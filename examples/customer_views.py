@@ -23,7 +23,8 @@ from factmem import (
 )
 from factmem.models import AnyFact
 
-# If facts contradict each other, the subject with the lowest number has priority: here the customer.
+# If facts contradict each other, the subject with the lowest number has priority: here the
+# customer.
 CUSTOMER = MemorySubject("customer", "The customer who asks", 1, per_entity=True)
 PRODUCT = MemorySubject("product", "The product itself", 2)
 APP = MemoryScope.Product("my-app")

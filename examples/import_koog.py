@@ -65,7 +65,7 @@ async def main(root: Path, folder: Path, key: Key) -> None:
             print(place)
             for fact in await store.load_all(place.subject, place.scope):
                 print(
-                    f"  {fact.concept.keyword}: {', '.join(fact.values)} ({fact.timestamp:%Y-%m-%d})"
+                    f"  {fact.concept.keyword}: {', '.join(fact.values)} ({fact.timestamp.date()})"
                 )
         for problem in report.problems:
             print(f"not imported: {problem}")

@@ -52,8 +52,8 @@ class _StoredPlace:
     """A place in a transaction.
 
     `ledger` applies the lines that were added since the last call, by any process, to the cached
-    ledger. `made` is the number of erasures before the place was created, so a place that is created
-    again differs; it is None if the place does not exist.
+    ledger. `made` is the number of erasures before the place was created, so a place that is
+    created again differs; it is None if the place does not exist.
     """
 
     nothing = Ledger()

@@ -43,7 +43,7 @@ class Request:
 
 
 class ChatServer:
-    """Serves `POST /v1/chat/completions` and other calls of models on a free port of this machine."""
+    """Serves `POST /v1/chat/completions` and other calls of models on a free local port."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []

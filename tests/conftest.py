@@ -1,4 +1,4 @@
-"""Event loops, a PostgreSQL server, and assertion details from the shipped contracts, for every test."""
+"""Event loops, a PostgreSQL server, and assertion details from the shipped contracts."""
 
 import gc
 import os
@@ -106,7 +106,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests that repeat others to `--both-loops`, and slow ones to `make postgres` and `make storm`."""
+    """Leave repetitions to `--both-loops`, and slow tests to `make postgres` and `make storm`."""
     mark_postgres(items)
     mark_storm(items)
     if config.getoption("--both-loops"):
@@ -151,7 +151,7 @@ def few_looks(request: pytest.FixtureRequest) -> Iterator[None]:
     params=[pytest.param(13, id="some"), pytest.param(1, id="all", marks=pytest.mark.storm)]
 )
 def stride(request: pytest.FixtureRequest, thorough: bool) -> int:
-    """Return the step through the cases of a sweep: each thirteenth by default, each in a long storm."""
+    """Return the step through a sweep's cases: each thirteenth by default, each in a long storm."""
     step: int = request.param
     return step if thorough else max(step, 5)
 

@@ -1,4 +1,4 @@
-"""Detections against corrections: none is replaced or doubled, and each contradiction waits once."""
+"""Detections against corrections: none is replaced or doubled, contradictions wait once."""
 
 import random
 from typing import Any

@@ -1,4 +1,4 @@
-"""Runs the example of a web service on a store that cannot work, and returns what an operator sees."""
+"""Runs the example of a web service on a broken store, and returns what an operator sees."""
 
 import logging
 from itertools import repeat

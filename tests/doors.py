@@ -1,4 +1,4 @@
-"""A door between local stores and SQLite: tests look at each statement, and may make it fail or wait."""
+"""A door between local stores and SQLite, by which tests see statements and make them fail."""
 
 import functools
 import sqlite3

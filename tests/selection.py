@@ -30,7 +30,7 @@ ONE_LOOP = {
         "transfer",
     )
 }
-"""Folders whose tests only await what the suites of the stores await on both loops: asyncio stands for both."""
+"""Folders whose tests await only what the suites of the stores await on both loops."""
 
 ONE_LOOP_SUITES = {"TestInMemoryProvider", "TestInheriting", "TestOwnProvider"}
 """Conformance suites whose waiting is that of a store in files, which runs on both loops."""
@@ -101,8 +101,8 @@ KILLS = {"test_a_forked_child_holds_no_lock"}
 """Tests of the contracts that start and kill several processes: `make storm` runs them."""
 
 MANY_CASES = 4
-"""Of a sweep with more cases each fourth runs, of others and of those on a server each parameter's values in
-rotation, except in the long forms of `make storm` and `make postgres`."""
+"""Of a sweep with more cases each fourth runs, of others and of those on a server each parameter's
+values in rotation, except in the long forms of `make storm` and `make postgres`."""
 
 FEW_SEEDS = 2
 """The random runs of one test, by their parameter `seed`, of the default run."""
@@ -122,7 +122,7 @@ def loop_of(path: Path, suite: str | None) -> str | None:
 
 
 def is_later(path: Path) -> bool:
-    """Return True for a file that the default run does not collect: all of its tests need a server."""
+    """Return True for a file that the default run skips, as all of its tests need a server."""
     return path.parent.name == "postgres" and path.name not in FIRST_ON_POSTGRES
 
 
@@ -187,7 +187,7 @@ def _values(item: pytest.Item) -> set[tuple[str, str]]:
 
 
 def _is_spared(item: pytest.Item) -> bool:
-    """Return True for a test on a loop that another one stands for, or of suites that other roles run."""
+    """Return True for a test that another loop or another role's suites stand for."""
     loop, wanted = _parameter(item, "anyio_backend"), loop_of(item.path, _suite(item))
     is_owners = _path(item).as_posix() == "postgres/test_conformance.py"
     return (None not in {loop, wanted} and loop != wanted) or (is_owners and _needs_a_server(item))

@@ -1,8 +1,8 @@
 """Each example runs with warnings as errors, in an empty directory, without a network.
 
 The default run executes it in this process, whose imports are done. `make storm` runs it as a user
-does: in a process of its own, where warnings of the processes that it starts are errors as well. Its
-short form runs those that start processes so, and a fourth of the others.
+does: in a process of its own, where warnings of the processes that it starts are errors as well.
+Its short form runs those that start processes so, and a fourth of the others.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The HTTP service of the examples: users apart, conditions, repeated appends, events, TypeScript."""
+"""The HTTP service of the examples: users, conditions, repeated appends, events, TypeScript."""
 
 import importlib.util
 import json

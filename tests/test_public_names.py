@@ -179,10 +179,10 @@ def _exported(tree: ast.Module) -> list[str]:
 def test_public_names_are_decided() -> None:
     """A new name is a line in `public_names.txt` that a reviewer sees.
 
-    A name belongs there if a program in the docs imports it, if a caller passes an object of it, if it
-    is an error, or if authors of providers, chat models and embedders need it. The reports that calls
-    only return are no names: their objects say what they have. All others are in a module whose name
-    begins with an underscore.
+    A name belongs there if a program in the docs imports it, if a caller passes an object of it, if
+    it is an error, or if authors of providers, chat models and embedders need it. The reports that
+    calls only return are no names: their objects say what they have. All others are in a module
+    whose name begins with an underscore.
     """
     listed = LIST.read_text().splitlines()
 

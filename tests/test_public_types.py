@@ -67,7 +67,7 @@ INTERNAL = {
     "RecallResult": {"__init__"},
     "SearchQuestion": {"__init__"},
 }
-"""Methods that only factmem calls, such as the constructors of the objects that a memory returns."""
+"""Methods that only factmem calls, such as constructors of what a memory returns."""
 
 EXPORTS = dict(_exports())
 PUBLIC = {id(export) for export in EXPORTS.values()}

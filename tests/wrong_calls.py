@@ -1,4 +1,4 @@
-"""Calls with a wrong argument; each room has a table of them, `WRONG` in its `test_wrong_arguments`.
+"""Calls with a wrong argument; each room has a table, `WRONG` in its `test_wrong_arguments`.
 
 The error names the argument and the type that was passed, and shows a correct call. It does not
 show the value, which may be a key.

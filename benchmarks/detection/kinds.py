@@ -4,9 +4,9 @@
     python -m benchmarks.detection.kinds --prompts FILE   # the verifying calls, in random order
 
 A line of `chat/wrong.txt` and `chat/right.txt` is a chat, the quote, the keyword and the value;
-"> " marks the assistant, and "city>home-city" a keyword beside a declared one. `chat/checks.json` has
-the answers of a reader to the verifying calls, `chat/checklist.json` what the reader says in the
-checklist. `wrong-2.txt` and `right-2.txt` have twelve kinds.
+"> " marks the assistant, and "city>home-city" a keyword beside a declared one. `chat/checks.json`
+has the answers of a reader to the verifying calls, `chat/checklist.json` what the reader says in
+the checklist. `wrong-2.txt` and `right-2.txt` have twelve kinds.
 """
 
 import argparse

@@ -3,8 +3,8 @@
     python -m benchmarks.detection.rereading              # counts
     python -m benchmarks.detection.rereading --misses     # and each statement that is saved again
 
-`chat/twice.txt` has twenty chats, `first.txt` and `second.txt` two readings of them: the number of the
-chat, the message, its quote, the keyword and the value.
+`chat/twice.txt` has twenty chats, `first.txt` and `second.txt` two readings of them: the number of
+the chat, the message, its quote, the keyword and the value.
 """
 
 import sys
@@ -72,7 +72,7 @@ async def saved_again() -> tuple[Counter[str], list[str]]:
 
 
 async def others_kept() -> tuple[int, list[str]]:
-    """Return how many pairs of different statements of one message there are, and those that merge."""
+    """Return how many pairs of different statements of a message there are, and how many merge."""
     total, merged = 0, list[str]()
     for name in ("first", "second"):
         for number, items in reading(name).items():

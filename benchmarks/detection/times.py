@@ -3,9 +3,9 @@
     python -m benchmarks.detection.times           both recordings
     python -m benchmarks.detection.times --misses  and each bound that is not as it should be
 
-A line of a recording is a statement with its quote in brackets, keyword, value, the right period and
-the period of the answer: `[I lived in Rome until May] | home-city | Rome | ..2024-05 | ..2024-05-31`.
-"@2024-05-15" is the day of the lines below it.
+A line of a recording is a statement with its quote in brackets, keyword, value, the right period
+and the period of the answer: `[I lived in Rome until May] | home-city | Rome | ..2024-05 |
+..2024-05-31`. "@2024-05-15" is the day of the lines below it.
 """
 
 import sys

@@ -74,7 +74,7 @@ def scores_of(row: Mapping[str, Any]) -> Scores:
 
 
 def sampled(chats: Sequence[Chat], most: int | None, seed: int) -> list[Chat]:
-    """Return chats with a random sample of all their questions, without those that have none left."""
+    """Return chats with a random sample of all questions, without those that have none left."""
     every = [(at, n) for at, chat in enumerate(chats) for n in range(len(chat.questions))]
     if most is not None and most < len(every):
         every = Random(seed).sample(every, most)
@@ -162,13 +162,13 @@ def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(
         prog="python -m benchmarks.qa",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Questions about conversations, answered by a model of yours: with nothing, with the "
-        "full context, and within one budget of tokens with BM25, with recalled messages (turns), with "
-        "detected facts, and with the text of facts and quotes that an agent is given.",
-        epilog=f"The data is yours to fetch:\n{sets}\n\nThe instructions of reader and judge are printed, "
-        "and the raw answers are in --out. Without --judge\nonly the words in common with the right "
-        "answer count. A judge's score depends on its words and its\nmodel: compare arms of one run, never "
-        "figures of different runs. No such figure is published here.",
+        description="Questions about conversations, answered by a model of yours: with nothing, "
+        "with the full context, and within one budget of tokens with BM25, with recalled messages "
+        "(turns), with detected facts, and with the text of facts and quotes that an agent gets.",
+        epilog=f"The data is yours to fetch:\n{sets}\n\nThe instructions of reader and judge are "
+        "printed, and the raw answers are in --out. Without --judge\nonly the words in common with "
+        "the right answer count. A judge's score depends on its words and its\nmodel: compare arms "
+        "of one run, never figures of different runs. No such figure is published here.",
     )
     found.add_argument("--set", choices=list(SETS), required=True, dest="name")
     found.add_argument("data", metavar="DATA", type=Path)

@@ -13,14 +13,15 @@ __all__ = ["JUDGE", "READER", "UNKNOWN", "Verdict", "judged", "words_in_common"]
 
 UNKNOWN = "I do not know"
 
-READER = f"""Answer the question from the memory below, in as few words as possible. If the memory does \
-not tell, answer exactly: {UNKNOWN}"""
+READER = f"""Answer the question from the memory below, in as few words as possible. If the memory \
+does not tell, answer exactly: {UNKNOWN}"""
 """The instructions of the reader."""
 
 JUDGE = """Decide whether an answer to a question is right.
-- "right": it states what the right answer states. Other words, other forms of a date and more detail \
-are fine.
-- "wrong": it states something else, is too vague to be checked, or leaves out a part of the right answer.
+- "right": it states what the right answer states. Other words, other forms of a date and more \
+detail are fine.
+- "wrong": it states something else, is too vague to be checked, or leaves out a part of the right \
+answer.
 - "unknown": it says that it does not know.
 Judge only by the right answer, not by what you know."""
 """The instructions of the judge."""
@@ -46,8 +47,8 @@ async def judged(judge: ChatModel, asked: Asked, answer: str) -> str:
 def words_in_common(answer: str, right: str) -> float:
     """Return the F1 of the words of two answers, without case, punctuation and English articles.
 
-    It is the measure of SQuAD (Rajpurkar et al., EMNLP 2016): it needs no judge, and is low for an answer
-    in other words.
+    It is the measure of SQuAD (Rajpurkar et al., EMNLP 2016): it needs no judge, and is low for an
+    answer in other words.
     """
     one, two = _words(answer), _words(right)
     common = (one & two).total()

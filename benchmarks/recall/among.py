@@ -2,10 +2,10 @@
 
     python -m benchmarks.recall.among [texts ...]
 
-The sets are those of `letters`. Each language is a place of its own; then all texts of a set are in one
-place with so many others in all, by default 6,000 and 30,000: scrambled lines, each of four words that
-follow each other in the texts and five from nearby, so that most words of each text occur many times.
-recall@3 is the share of questions whose text is among the first three.
+The sets are those of `letters`. Each language is a place of its own; then all texts of a set are in
+one place with so many others in all, by default 6,000 and 30,000: scrambled lines, each of four
+words that follow each other in the texts and five from nearby, so that most words of each text
+occur many times. recall@3 is the share of questions whose text is among the first three.
 """
 
 import random

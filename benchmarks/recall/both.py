@@ -3,11 +3,12 @@
     python -m benchmarks.recall.both            evidence within a number of tokens
     python -m benchmarks.recall.both weights    the weights of what tells an answer from chatter
 
-[conversations/](conversations) has the chats of a nurse with an assistant and of two friends, all in
-one place, with the facts that a detection would find (not all of it, and nothing that the assistant
-said) and with questions in other words. Each question stands below the message that answers it, with
-a word of the answer. A fact is evidence if it comes from that message and has that word, a message
-if it is that message. `!name` and `?name` are messages and a question with several answers.
+[conversations/](conversations) has the chats of a nurse with an assistant and of two friends, all
+in one place, with the facts that a detection would find (not all of it, and nothing that the
+assistant said) and with questions in other words. Each question stands below the message that
+answers it, with a word of the answer. A fact is evidence if it comes from that message and has that
+word, a message if it is that message. `!name` and `?name` are messages and a question with several
+answers.
 """
 
 import re
@@ -227,7 +228,7 @@ def _factor(features: Features, weights: Mapping[str, float]) -> float:
 
 
 def fitted(rows: Sequence[Sequence[Scored]]) -> dict[str, float]:
-    """Return the best weights, one feature after the other, three times; small ones where they tie."""
+    """Return the best weights, one feature after another, three times; small ones for ties."""
     weights = dict.fromkeys(WEIGHTS, 0.0)
     for _ in range(3):
         for name in weights:
@@ -238,7 +239,7 @@ def fitted(rows: Sequence[Sequence[Scored]]) -> dict[str, float]:
 
 
 async def find_weights(said: Sequence[Said], questions: Sequence[Question]) -> None:
-    """Print the weights that fit all questions, and what they are worth on the others of five parts."""
+    """Print the weights that fit all questions, and their worth on held-out fifths."""
     rows = await scored(said, questions)
     Random(1).shuffle(rows)
     print("all:", fitted(rows), "hit@5 {:.3f}, MRR {:.3f}".format(*quality(rows, fitted(rows))))

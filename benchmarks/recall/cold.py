@@ -2,9 +2,9 @@
 
     python -m benchmarks.recall.cold [facts ...]
 
-The facts are those of `benchmarks.recall.speed`, of one person and of five. The first command reads the
-places and stores the indexes, the later ones use them. Prints the seconds of processor time of each
-command, user and system, and its matches must be those of the first.
+The facts are those of `benchmarks.recall.speed`, of one person and of five. The first command reads
+the places and stores the indexes, the later ones use them. Prints the seconds of processor time of
+each command, user and system, and its matches must be those of the first.
 """
 
 import os

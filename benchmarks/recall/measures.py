@@ -26,10 +26,11 @@ class Ranked:
 def scored(asked: Asked, found: Ranked, depths: Sequence[int], order: Mapping[str, int]) -> Scores:
     """Return the measures of a question.
 
-    any@k: a message that answers it is among the first k; all@k: all of them; recall@k: their share.
-    `session@k`: one of the first k messages is of a session that answers it. MRR: one divided by the
-    rank of the first right message, 0 without one. `stale`: of a question whose answer changed, the
-    first right message is not the last one that was said. `empty`: nothing was returned.
+    any@k: a message that answers it is among the first k; all@k: all of them; recall@k: their
+    share. `session@k`: one of the first k messages is of a session that answers it. MRR: one
+    divided by the rank of the first right message, 0 without one. `stale`: of a question whose
+    answer changed, the first right message is not the last one that was said. `empty`: nothing was
+    returned.
 
     Args:
         asked: The question.
@@ -71,8 +72,8 @@ def interval(
 ) -> tuple[float, float] | None:
     """Return the 95 % interval of a mean: conversations are drawn, with all of their questions.
 
-    Questions about one conversation depend on each other, so drawing questions would make intervals too
-    narrow. None if fewer than two conversations have the measure.
+    Questions about one conversation depend on each other, so drawing questions would make intervals
+    too narrow. None if fewer than two conversations have the measure.
     """
     sums: list[tuple[float, int]] = []
     for cluster in clusters:

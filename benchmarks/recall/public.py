@@ -254,18 +254,19 @@ async def run(
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
     sets = "\n".join(
-        f"  {each.name}: DATA is {each.data}.\n    Source: {each.source}.\n    Licence: {each.licence}."
+        f"  {each.name}: DATA is {each.data}.\n"
+        f"    Source: {each.source}.\n    Licence: {each.licence}."
         for each in SETS.values()
     )
     found = argparse.ArgumentParser(
         prog="python -m benchmarks.recall.public",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Measure recall on a public set, beside grep, BM25, vectors and the full context, "
-        "in one run and without a judge.",
+        description="Measure recall on a public set, beside grep, BM25, vectors and the full "
+        "context, in one run and without a judge.",
         epilog=f"The data is yours to fetch; nothing of it is in this repository.\n{sets}\n\n"
-        "Each message is one fact. Tokens are those of the first five messages, of the whole chat for\n"
-        "the full context, in which everything is found by definition. Intervals draw conversations.\n"
-        "Needs bm25s: pip install bm25s.",
+        "Each message is one fact. Tokens are those of the first five messages, of the whole chat "
+        "for\nthe full context, in which everything is found by definition. Intervals draw "
+        "conversations.\nNeeds bm25s: pip install bm25s.",
     )
     found.add_argument("--set", choices=list(SETS), required=True, dest="name")
     found.add_argument("data", metavar="DATA", type=Path)

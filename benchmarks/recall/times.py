@@ -3,8 +3,8 @@
     python -m benchmarks.recall.times            both sets of questions, by words
     python -m benchmarks.recall.times --misses   and the questions without a right fact among five
 
-A line of `times/facts.txt` is id, keyword, value, the day it was said, and since and until. A line of
-questions has the ids of the right facts. The clock stands at 2026-11-20.
+A line of `times/facts.txt` is id, keyword, value, the day it was said, and since and until. A line
+of questions has the ids of the right facts. The clock stands at 2026-11-20.
 """
 
 import sys

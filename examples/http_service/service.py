@@ -2,9 +2,9 @@
 
     app = service(memory, Tokens(secret))       # pip install starlette uvicorn pyjwt
 
-The application's backend mints a token for each user. No path, query or body names a user, so that no
-client can name another one. Every fact has an ETag; a write with `If-Match` happens only if nobody was
-faster. The document is at `/openapi.json`.
+The application's backend mints a token for each user. No path, query or body names a user, so that
+no client can name another one. Every fact has an ETag; a write with `If-Match` happens only if
+nobody was faster. The document is at `/openapi.json`.
 """
 
 import re
@@ -37,7 +37,7 @@ ROLES = get_args(Role)
 
 
 class Tokens:
-    """JSON web tokens: `mint` in the backend of the application, in any language; `caller` verifies."""
+    """JSON web tokens: `mint` in the application's backend, in any language; `caller` verifies."""
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) < 32:
@@ -158,7 +158,7 @@ async def problem(_: Request, error: Exception) -> Response:
 
 
 class Changes:
-    """One watcher for all open streams of a process: the store is looked at once for all of them."""
+    """One watcher for all open streams of a process, so that the store is polled once for all."""
 
     def __init__(self, memory: AgentMemory) -> None:
         self._memory, self._since, self._scope = memory, datetime.now(UTC), anyio.CancelScope()

@@ -124,8 +124,8 @@ async def set_(
 
 
 _REMAIN = (
-    "Bytes of purged values are still in the store's files, until other programs stop reading it or "
-    "the server has removed its log"
+    "Bytes of purged values are still in the store's files, until other programs stop reading it "
+    "or the server has removed its log"
 )
 
 

@@ -277,7 +277,7 @@ class Desk:
     async def search(self, question: str, place: Place | None = None, *, most: int) -> list[Row]:
         """Return the values that answer a question, best first, by the recall of the agents.
 
-        Without a place it searches those that have most of the question's words, and by meaning all.
+        Without a place it searches those with most of the question's words, and all by meaning.
         """
         if place is not None:
             places = [place]

@@ -119,8 +119,8 @@ def _encryption(options: Options, *, is_new: bool) -> Aes256GCMEncryptor | None:
     file = options.key_file
     if file and not options.is_database and Path(entry) in Path(file).resolve().parents:
         raise CommandError(
-            "The key file is in the folder of the store, so that each copy of the folder has its key "
-            "too: move it elsewhere, and rotate the key if the folder was copied"
+            "The key file is in the folder of the store, so that each copy of the folder has its "
+            "key too: move it elsewhere, and rotate the key if the folder was copied"
         )
     named = options.key_env, file, options.passphrase
     key = key_from(*named, entry if options.keyring else None, is_new=is_new)
@@ -297,7 +297,7 @@ def _printing_to_stderr() -> Generator[None]:
 
 
 def load_concepts(named: str | None) -> dict[str, Concept[Any, Any]]:
-    """Import the concepts of `module:NAME`: one or a profile, or a list, tuple, set or dict of them."""
+    """Import the concepts of `module:NAME`: one, a profile, or a list, tuple, set or dict."""
     if named is None:
         return {}
     found = _load_object(

@@ -102,15 +102,15 @@ class Options:
         """The path or URL of the store."""
         if not self.store:
             raise CommandError(
-                "Pass the store before the command, factmem --store PATH ..., set FACTMEM_STORE, or "
-                'write it into factmem.toml: store = "PATH"'
+                "Pass the store before the command, factmem --store PATH ..., set FACTMEM_STORE, "
+                'or write it into factmem.toml: store = "PATH"'
             )
         if DATABASE_URL.match(self.store):
             return self.store
         if not is_folder_name(self.store):
             raise CommandError(
-                "The store must be a folder or a URL, --store postgresql://app@db1/app; write ./ before "
-                "the name of a folder that looks like something else"
+                "The store must be a folder or a URL, --store postgresql://app@db1/app; write ./ "
+                "before the name of a folder that looks like something else"
             )
         return os.path.expanduser(self.store)
 
@@ -147,7 +147,7 @@ EmbedderName: TypeAlias = Annotated[
     typer.Option(
         "--embedder",
         metavar="NAME",
-        help="The embedder: ollama:MODEL, openai:MODEL, sentence-transformers:MODEL or MODULE:NAME.",
+        help="Embedder: ollama:MODEL, openai:MODEL, sentence-transformers:MODEL or MODULE:NAME.",
     ),
 ]
 """The option --embedder."""

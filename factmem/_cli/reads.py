@@ -224,7 +224,7 @@ def overview() -> Answer:
         return Answer(
             {},
             "factmem shows, changes and moves what AI agents remember",
-            'Name the store: `factmem --store PATH`, FACTMEM_STORE, or store = "PATH" in factmem.toml',
+            'Name a store: `factmem --store PATH`, FACTMEM_STORE or store = "PATH" in factmem.toml',
             _HELP,
         )
     if not options.is_database and not has_store(options.location):

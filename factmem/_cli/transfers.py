@@ -4,8 +4,8 @@ An import first detects the format of its file. For each format a function retur
 the open store, so that wrong arguments are refused before a store is opened.
 
 Rows of CSV and JSON Lines become facts: `RowReader` finds the place and the concept of each row and
-parses its value as the kind of that concept. The id of a fact is a hash of its row, so that a second
-import recognises it.
+parses its value as the kind of that concept. The id of a fact is a hash of its row, so that a
+second import recognises it.
 """
 
 import csv
@@ -605,7 +605,7 @@ def _sync_answer(report: SyncReport, *, is_dry: bool) -> Answer:
         {**asdict(report), "behind": behind},
         f"{done}; the folder has files of {devices}",
         *(
-            f"Device {device} may still have what was removed: its last sync was {at:%Y-%m-%d %H:%M}Z"
+            f"Device {device} may still have what was removed: last sync {at:%Y-%m-%d %H:%M}Z"
             for device, at in report.behind
         ),
         *(Problem(each) for each in report.problems),

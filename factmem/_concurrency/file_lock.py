@@ -219,8 +219,8 @@ class FileLock:
 
     def _busy(self, seconds: float) -> StoreBusyError:
         return StoreBusyError(
-            f"Another process or thread held the lock {self._path!r} for {seconds:g} s. Nothing was "
-            f"written; try again, or allow a store more time with busy_timeout"
+            f"Another process or thread held the lock {self._path!r} for {seconds:g} s. Nothing "
+            "was written; try again, or allow a store more time with busy_timeout"
         )
 
     def start_in_child(self) -> None:

@@ -11,8 +11,8 @@
   more letters are separated from an adjacent number: `IONIQ5` becomes `IONIQ 5`, but "v3" is not
   split.
 - Numbers lose leading zeros and thousands separators. "4.35" and its parts are terms. A number and
-  its counter in Korean, Japanese or Chinese ("5월", "5月") are one additional term, which is the same
-  in all three languages for years, months and days.
+  its counter in Korean, Japanese or Chinese ("5월", "5月") are one additional term, which is the
+  same in all three languages for years, months and days.
 - Groups of digits with nine digits or more in total, such as a telephone number, are also joined:
   "010-1234-5678" matches 01012345678. Groups separated by spaces are joined if they begin with 0.
 - "C++" and "C#" differ from "C". An emoji is a word.
@@ -90,8 +90,8 @@ _LANGUAGES = {
         там те тебе ты у уже чего чей чем чему чья чье чьи чью что чтобы эта эти это этот я
     """,
     "arabic": """
-        أن أنا أنت أو أي أية أين إلى إن التي الذي ثم على عن عند عندما عندها عنده في كان كانت كم كل كيف
-        لا لقد لم لماذا له لها ليس لمن ما ماذا متى مم مع من منذ هذا هذه هل هم هو هي و يا
+        أن أنا أنت أو أي أية أين إلى إن التي الذي ثم على عن عند عندما عندها عنده في كان كانت كم كل
+        كيف لا لقد لم لماذا له لها ليس لمن ما ماذا متى مم مع من منذ هذا هذه هل هم هو هي و يا
     """,
 }
 
@@ -375,8 +375,8 @@ def unspaced_words(run: str) -> list[tuple[str, ...]]:
 
     Each Chinese character is a word as well: "订婚" and "订了婚" have no common pair.
 
-    The hiragana after a noun belong to its last pair. A single character before an ending ("食べて",
-    "猫的") is a term in addition to the pairs that it begins, so that "食べた" finds it.
+    The hiragana after a noun belong to its last pair. A single character before an ending
+    ("食べて", "猫的") is a term in addition to the pairs that it begins, so that "食べた" finds it.
     """
     words: list[tuple[str, ...]] = []
     for segment in _segments.finditer(run):

@@ -10,20 +10,23 @@ import re
 from factmem._text.spelling import stems
 
 _OPENERS = """
-hi hello hey there thanks thank you very much lot good great nice fine morning evening ok okay yes no
-yeah nope sure sorry right well oh actually also and but so then plus too again really just always never only please
-kindly pls important remember note keep in mind that to from now on onwards future forever later btw by the way today
-first second finally lastly one more another thing things requests wishes preferences two three few some can could
-would will should do don't not make be want need like us me general at all instead anyway though ever was perfect
-awesome helpful preference wish is i i'd prefer rather when answering talking with for my our every each answer time
-reminder it it's if possible forget about hallo moin guten tag morgen abend danke dir ihnen sehr ja nein gut und aber
-außerdem noch bitte ab jetzt sofort künftig zukünftig zukunft der immer nie niemals nur merk merke mir uns wichtig
-übrigens denk daran dass sollst solltest kannst könntest würdest du sie antworte antworten eins etwas mal doch gern
-gerne auch jedes hola buenos buenas días tardes gracias sí vale y pero además también por favor desde ahora de
-adelante en siempre nunca solo importante recuerda que puedes podrías quiero partir bonjour salut merci oui non et
-mais aussi s'il te vous plaît stp svp désormais à maintenant toujours jamais rappelle-toi tu peux pourrais veuillez 안녕
-안녕하세요 네 아니요 고마워 고마워요 감사합니다 그리고 참 그런데 앞으로 앞으로는 이제 이제부터 이제부터는 지금부터 항상 언제나 늘 절대 꼭 좀 제발 부탁 부탁해 부탁해요 부탁드려요 부탁드립니다 기억해 기억해줘
-줘 줘요 주세요 주십시오 주시면 좋겠어요 알았지 알겠지 나한테 저한테 저에게 나에게
+hi hello hey there thanks thank you very much lot good great nice fine morning evening ok okay yes
+no yeah nope sure sorry right well oh actually also and but so then plus too again really just
+always never only please kindly pls important remember note keep in mind that to from now on onwards
+future forever later btw by the way today first second finally lastly one more another thing things
+requests wishes preferences two three few some can could would will should do don't not make be want
+need like us me general at all instead anyway though ever was perfect awesome helpful preference
+wish is i i'd prefer rather when answering talking with for my our every each answer time reminder
+it it's if possible forget about hallo moin guten tag morgen abend danke dir ihnen sehr ja nein gut
+und aber außerdem noch bitte ab jetzt sofort künftig zukünftig zukunft der immer nie niemals nur
+merk merke mir uns wichtig übrigens denk daran dass sollst solltest kannst könntest würdest du sie
+antworte antworten eins etwas mal doch gern gerne auch jedes hola buenos buenas días tardes gracias
+sí vale y pero además también por favor desde ahora de adelante en siempre nunca solo importante
+recuerda que puedes podrías quiero partir bonjour salut merci oui non et mais aussi s'il te vous
+plaît stp svp désormais à maintenant toujours jamais rappelle-toi tu peux pourrais veuillez 안녕
+안녕하세요 네 아니요 고마워 고마워요 감사합니다 그리고 참 그런데 앞으로 앞으로는 이제 이제부터
+이제부터는 지금부터 항상 언제나 늘 절대 꼭 좀 제발 부탁 부탁해 부탁해요 부탁드려요 부탁드립니다
+기억해 기억해줘 줘 줘요 주세요 주십시오 주시면 좋겠어요 알았지 알겠지 나한테 저한테 저에게 나에게
 """
 """Words that only open or close a request."""
 _UNSPACED = re.compile(
@@ -34,9 +37,11 @@ _UNSPACED = re.compile(
 """The same in scripts without spaces."""
 _REQUEST = re.compile(
     r"(?:please |also |and |always |never |only |don't |do not |bitte |immer |nie )*"
-    r"(?:answer|reply|respond|use|keep|write|speak|talk|call|address|be|avoid|format|give|show|include|prefer|stop|no"
-    r"|short|shorter|leave|skip|antworte|lass|schreib\w*|nutze|verwende|benutze|sprich|rede|nenn\w*|gib|sei|duze|sieze|kein\w*|vermeide"
-    r"|responde|contesta|usa|escribe|habla|llámame|evita|sé|réponds|répondez|utilise\w*|écris|parle\w*|appelle\w*|évite\w*)\b",
+    r"(?:answer|reply|respond|use|keep|write|speak|talk|call|address|be|avoid|format|give|show"
+    r"|include|prefer|stop|no|short|shorter|leave|skip|antworte|lass|schreib\w*|nutze|verwende"
+    r"|benutze|sprich|rede|nenn\w*|gib|sei|duze|sieze|kein\w*|vermeide|responde|contesta|usa"
+    r"|escribe|habla|llámame|evita|sé|réponds|répondez|utilise\w*|écris|parle\w*|appelle\w*"
+    r"|évite\w*)\b",
     re.IGNORECASE,
 )
 """The beginning of a request about how the assistant should write."""
@@ -45,61 +50,75 @@ _ENDING = re.compile(
 )
 """The form of such a request in Korean, Japanese and Chinese."""
 _TEXT = re.compile(
-    r"\b(?:e?-?mails?|messages?|letter|page|(?:web)?sites?|web|article|texts?|post(?:s|ed)?|sms|flyers?|signs?|poster|invoice|polic\w+"
-    r"|quot\w+|documents?|pdf|files?|comments?|prompts?|draft|lyrics|poem|novel|story|manual|label|screenshot|photo|picture"
-    r"|transcript|voicemail|source|chat|tweet|threads?|blog|wiki|newsletter|spam|scam|notice|terms|bots?|content|link|paragraph"
-    r"|this|these|following|below|above|here|found|got|received|gets?|copied|past(?:e|ed)|sent|saw|seen|came|stumbled|translat\w+"
-    r"|summar\w+|explain\w*|means?|reads?|reading|instructions?|system|nachricht\w*|briefe[ns]?|(?:\w*ein\w*|d[eai][rmns]|dies\w*|per) brief\w*|seite\w*|artikel\w*|zettel|schild|hier|dies\w*"
-    r"|folgend\w*|bekommen|bekam|erhalten|gefunden|gelesen|geschickt|steht|stand|übersetz\w*|heißt|correo|mensaje|carta|página"
-    r"|texto|artículo|esto|este|esta|aquí|recib\w+|encontr\w+|leí|traduc\w+|courriel|lettre|texte|ceci|cet?te|ce|ici|reçu"
-    r"|trouvé|lu|tradui\w+|письм\w*|текст\w*|это|получил\w*|наш[её]л|переведи)\b"
-    r"|메일|문자|편지|메시지|글|기사|페이지|사이트|쪽지|이거|이것|여기|다음|아래|위|받았|받은|봤|읽었|번역|요약|적혀|써 ?있|邮件|短信|信|文章|网页|页面|收到|看到|翻译|这"
-    r"|メール|手紙|文章|記事|ページ|届い|もらっ|見つけ|読ん|訳|これ|この",
+    r"\b(?:e?-?mails?|messages?|letter|page|(?:web)?sites?|web|article|texts?|post(?:s|ed)?|sms"
+    r"|flyers?|signs?|poster|invoice|polic\w+|quot\w+|documents?|pdf|files?|comments?|prompts?"
+    r"|draft|lyrics|poem|novel|story|manual|label|screenshot|photo|picture|transcript|voicemail"
+    r"|source|chat|tweet|threads?|blog|wiki|newsletter|spam|scam|notice|terms|bots?|content|link"
+    r"|paragraph|this|these|following|below|above|here|found|got|received|gets?|copied|past(?:e|ed)"
+    r"|sent|saw|seen|came|stumbled|translat\w+|summar\w+|explain\w*|means?|reads?|reading"
+    r"|instructions?|system|nachricht\w*|briefe[ns]?"
+    r"|(?:\w*ein\w*|d[eai][rmns]|dies\w*|per) brief\w*|seite\w*|artikel\w*|zettel|schild|hier"
+    r"|dies\w*|folgend\w*|bekommen|bekam|erhalten|gefunden|gelesen|geschickt|steht|stand"
+    r"|übersetz\w*|heißt|correo|mensaje|carta|página|texto|artículo|esto|este|esta|aquí|recib\w+"
+    r"|encontr\w+|leí|traduc\w+|courriel|lettre|texte|ceci|cet?te|ce|ici|reçu|trouvé|lu|tradui\w+"
+    r"|письм\w*|текст\w*|это|получил\w*|наш[её]л|переведи)\b|메일|문자|편지|메시지|글|기사|페이지"
+    r"|사이트|쪽지|이거|이것|여기|다음|아래|위|받았|받은|봤|읽었|번역|요약|적혀|써 ?있|邮件|短信|信"
+    r"|文章|网页|页面|收到|看到|翻译|这|メール|手紙|文章|記事|ページ|届い|もらっ|見つけ|読ん|訳"
+    r"|これ|この",
     re.IGNORECASE,
 )
 """Words of somebody who speaks about a text."""
 _OWN_WORDS = re.compile(
-    r"\b(?:I|we|ich|wir|yo|je)\s+(?:\w+\s+)?(?:say|said|tell|told|write|wrote|ask|asked|mentioned|mean|sage|sagte|schreibe)\b(?: you\b)?",
+    r"\b(?:I|we|ich|wir|yo|je)\s+(?:\w+\s+)?(?:say|said|tell|told|write|wrote|ask|asked|mentioned"
+    r"|mean|sage|sagte|schreibe)\b(?: you\b)?",
     re.IGNORECASE,
 )
 """The writer's own speech, as in "when I write in English"."""
 _SHORT_TITLE = re.compile(
-    r"[\"“”„«「『][\w.'-]{1,30}(?: [\w.'-]{1,30}){0,4}[\"“”»」』]|(?<!\w)'[\w.-]{1,30}(?: [\w.-]{1,30}){0,4}'(?!\w)"
+    r"[\"“”„«「『][\w.'-]{1,30}(?: [\w.'-]{1,30}){0,4}[\"“”»」』]"
+    r"|(?<!\w)'[\w.-]{1,30}(?: [\w.-]{1,30}){0,4}'(?!\w)"
 )
 """A name or a title in quotation marks."""
 _CONDITION = re.compile(
-    r"\s*(?:if|when|whenever|unless|as(?= i\b)|wenn|falls|cuando|si|quand|for (?=[\w ]+ (?:questions|topics|answers|tasks)))\b",
+    r"\s*(?:if|when|whenever|unless|as(?= i\b)|wenn|falls|cuando|si|quand"
+    r"|for (?=[\w ]+ (?:questions|topics|answers|tasks)))\b",
     re.IGNORECASE,
 )
 _CONTINUED = re.compile(
-    r"(?:[,;(]\s*)?(?:and|or|but|even|when|whenever|if|because|unless|except|in|on|at|for|to|with|without|since|so|not|only|until"
-    r"|while|please|than|und|oder|aber|auch|wenn|weil|außer|mit|ohne|auf|für|bis|als|y|o|pero|cuando|porque|con|sin|en"
-    r"|et|ou|mais|quand|parce|avec|sans)\b",
+    r"(?:[,;(]\s*)?(?:and|or|but|even|when|whenever|if|because|unless|except|in|on|at|for|to|with"
+    r"|without|since|so|not|only|until|while|please|than|und|oder|aber|auch|wenn|weil|außer|mit"
+    r"|ohne|auf|für|bis|als|y|o|pero|cuando|porque|con|sin|en|et|ou|mais|quand|parce|avec|sans)\b",
     re.IGNORECASE,
 )
 """Words that continue a request."""
 _STATE = re.compile(
-    r"\s*(?:(?:hi|hello|hey|ok|thanks|no|yes|well|also|and|but|because|as|since|so|denn|weil|und)\b[,!]?\s+)*(?:"
+    r"\s*(?:(?:hi|hello|hey|ok|thanks|no|yes|well|also|and|but|because|as|since|so|denn|weil"
+    r"|und)\b[,!]?\s+)*(?:"
     r"(?:i(?:'ve| have)? (?:\w+ly |just |still |always |do |don't |do not |can't |cannot )?"
-    r"(?:have|like|love|hate|dislike|prefer|want|need|live|speak|work|use|learn|study|forget|have got|got used)"
-    r"|i(?:'m| am)(?= (?:not |\w+ly |an? |from |in |learning |living |working |studying )?(?!\w+ing\b)[\w-]+(?: (?!(?:at|on|to|for)\b)\w+)*[.!]*\s*$)|my (?:name|language|english|level|diet) is"
-    r"|ich (?:bin|mag|habe|lerne|liebe|hasse|wohne|lebe|spreche|arbeite|bevorzuge|möchte|brauche|heiße)"
-    r"|(?:yo )?(?:soy|estoy aprendiendo|me gustan?|vivo|hablo|prefiero|tengo|me llamo|aprendo|trabajo|odio|necesito)"
-    r"|(?:je |j')(?:suis|aime|préfère|habite|vis|parle|apprends|déteste|ai|m'appelle|travaille))\b"
-    r"|(?:저는|나는|전|난|제 이름은) |我(?:是|叫|住|(?:不|很)?喜欢|在学|不?会)|私は)",
+    r"(?:have|like|love|hate|dislike|prefer|want|need|live|speak|work|use|learn|study|forget"
+    r"|have got|got used)"
+    r"|i(?:'m| am)(?= (?:not |\w+ly |an? |from |in |learning |living |working |studying )?"
+    r"(?!\w+ing\b)[\w-]+(?: (?!(?:at|on|to|for)\b)\w+)*[.!]*\s*$)"
+    r"|my (?:name|language|english|level|diet) is"
+    r"|ich (?:bin|mag|habe|lerne|liebe|hasse|wohne|lebe|spreche|arbeite|bevorzuge|möchte|brauche"
+    r"|heiße)|(?:yo )?(?:soy|estoy aprendiendo|me gustan?|vivo|hablo|prefiero|tengo|me llamo"
+    r"|aprendo|trabajo|odio|necesito)|(?:je |j')(?:suis|aime|préfère|habite|vis|parle|apprends"
+    r"|déteste|ai|m'appelle|travaille))\b|(?:저는|나는|전|난|제 이름은) "
+    r"|我(?:是|叫|住|(?:不|很)?喜欢|在学|不?会)|私は)",
     re.IGNORECASE,
 )
 """The beginning of a plain statement about the writer."""
 _STATE_WORDS, _STATE_LETTERS = 10, 100
 """A longer statement may introduce something."""
 _RELATED = re.compile(
-    r"\b(?:you|your|how|what|who|which|that|about|else|other|example|regards|such|is an?|was|were|would|dein\w*|ihr\w*|wie|was|wer|dass)\b",
+    r"\b(?:you|your|how|what|who|which|that|about|else|other|example|regards|such|is an?|was|were"
+    r"|would|dein\w*|ihr\w*|wie|was|wer|dass)\b",
     re.IGNORECASE,
 )
 """Words by which a statement may speak of what stands beside it."""
 _QUESTION = re.compile(
-    r"\s*(?:what|who|where|when|which|how (?:many|much|far|old|long|tall|high)) (?!.*\b(?:it|they|them|he|she|so|i|my|me|you|your|one)\b)"
-    r"(?-i:.*[ ](?:[A-Z]|\d)).*\?",
+    r"\s*(?:what|who|where|when|which|how (?:many|much|far|old|long|tall|high)) (?!.*\b(?:it|they"
+    r"|them|he|she|so|i|my|me|you|your|one)\b)(?-i:.*[ ](?:[A-Z]|\d)).*\?",
     re.IGNORECASE,
 )
 """A question with a name or number, and without a word for something beside it."""
@@ -108,7 +127,8 @@ _FOREIGN_MARKS = re.compile(
     r"[<>{}|`\\=\[\]#@~^\"“”„«»「」『』《》【】〝〟\u2039\u203a_*/&$%©]|--|\t|[:：]\s*\S"  # noqa: RUF001
 )
 _ODD_MARKS = re.compile(
-    r"[<>{}|`\\=\[\]#@~^\"“”„«»「」『』《》【】〝〟\u2039\u203a_*/&$%©;()…]|\.\.|-(?!\w)|(?<!\w)'|^\W*\w{1,2}:"
+    r"[<>{}|`\\=\[\]#@~^\"“”„«»「」『』《》【】〝〟\u2039\u203a_*/&$%©;()…]|\.\."
+    r"|-(?!\w)|(?<!\w)'|^\W*\w{1,2}:"
 )
 """Marks that do not belong to a greeting."""
 _TAG = re.compile(r"[\s,!.]*(?:ok|okay|please|alright|ja|vale|bitte)?\s?\?+\s*", re.IGNORECASE)
@@ -119,20 +139,22 @@ _LONGEST_PART = 400
 """A message of more lines, or with a longer paragraph, reads as pasted."""
 
 _RELATIVES = (
-    r"(?:step|grand|half-|ex-)?(?:brother|sister|mother|father|mum|mom|dad|parent|son|daughter|child"
-    r"|uncle|aunt|cousin|nephew|niece|ma|pa)(?:s|ren)?(?:-in-law)?|kids?|wife|husband|spouse|partner|fianc\w+"
-    r"|(?:girl|boy)?friends?|neighbou?rs?|colleagues?|co-?workers?|boss|manager|roommate|flatmate"
-    r"|ex|guy|lady|bloke|someone|teacher|doctor|buddy|mate|twin|family|landlord|client|customer"
-    r"|mitbewohner(?:in)?|bruder|schwester|mutter|vater|mama|papa|eltern|sohn|tochter|kinder|onkel|tante|cousine|neffe|nichte"
-    r"|oma|opa|frau|mann|freund(?:in)?|nachbar(?:in)?|kolleg(?:e|in)|chef(?:in)?|arzt|lehrer(?:in)?"
-    r"|herman[oa]|madre|padre|mamá|papá|hij[oa]|espos[oa]|marido|novi[oa]|amig[oa]|vecin[oa]|jef[ea]|ti[oa]"
-    r"|abuel[oa]|compañer[oa]|frère|sœur|soeur|mère|père|fils|fille|femme|mari|amie?|voisine?|collègue"
-    r"|patron|oncle|fratello|sorella|figli[oa]|moglie|marito|amic[oa]|irmã[o]?|mãe|pai|брат|сестра|мама"
+    r"(?:step|grand|half-|ex-)?(?:brother|sister|mother|father|mum|mom|dad|parent|son|daughter"
+    r"|child|uncle|aunt|cousin|nephew|niece|ma|pa)(?:s|ren)?(?:-in-law)?|kids?|wife|husband|spouse"
+    r"|partner|fianc\w+|(?:girl|boy)?friends?|neighbou?rs?|colleagues?|co-?workers?|boss|manager"
+    r"|roommate|flatmate|ex|guy|lady|bloke|someone|teacher|doctor|buddy|mate|twin|family|landlord"
+    r"|client|customer|mitbewohner(?:in)?|bruder|schwester|mutter|vater|mama|papa|eltern|sohn"
+    r"|tochter|kinder|onkel|tante|cousine|neffe|nichte|oma|opa|frau|mann|freund(?:in)?"
+    r"|nachbar(?:in)?|kolleg(?:e|in)|chef(?:in)?|arzt|lehrer(?:in)?|herman[oa]|madre|padre|mamá"
+    r"|papá|hij[oa]|espos[oa]|marido|novi[oa]|amig[oa]|vecin[oa]|jef[ea]|ti[oa]|abuel[oa]"
+    r"|compañer[oa]|frère|sœur|soeur|mère|père|fils|fille|femme|mari|amie?|voisine?|collègue|patron"
+    r"|oncle|fratello|sorella|figli[oa]|moglie|marito|amic[oa]|irmã[o]?|mãe|pai|брат|сестра|мама"
     r"|папа|муж|жена|друг|подруга"
 )
 _KIN = (
-    "형|누나|언니|오빠|동생|엄마|아빠|어머니|아버지|부모님|친구|남편|아내|와이프|아들|딸|동료|상사|팀장님?|사장님?"
-    "|이웃|옆집|할머니|할아버지|이모|삼촌|고모|사촌|조카|선배|후배|룸메이트?|선생님|의사(?: ?선생님)?|걔|그녀|그(?=[는가])"
+    "형|누나|언니|오빠|동생|엄마|아빠|어머니|아버지|부모님|친구|남편|아내|와이프|아들|딸|동료|상사"
+    "|팀장님?|사장님?|이웃|옆집|할머니|할아버지|이모|삼촌|고모|사촌|조카|선배|후배|룸메이트?|선생님"
+    "|의사(?: ?선생님)?|걔|그녀|그(?=[는가])"
 )
 _CJK_KIN = (
     "哥哥?|弟弟?|姐姐?|妹妹?|妈妈?|爸爸?|朋友|同事|老婆|老公|妻子|丈夫|儿子|女儿|老板|邻居|室友|爷爷|奶奶|他们?|她们?"
@@ -144,11 +166,15 @@ _PERSON = re.compile(
 )
 """Words by which a keyword or a value names another person."""
 _REPORT = re.compile(
-    r"\b(?:say|says|said|told|tells|claims?|claimed|thinks|thought|wrote|writes|texted|mentioned|insists|swears"
-    r"|according to|goes(?=:)|(?:was|were|been) told|asks?(?: (?:if|whether))|asked (?:if|whether)|assumes?|(?:they|people|some|everybody) (?:\w+ )?call|apparently|supposedly|heard|read|rumou?rs?|meinte?n?|sagte?n?|behauptet\w*|laut|angeblich"
-    r"|schrieb|erzählte?|dice|dijo|dicen|según|dit|disent|selon|paraît|dice che|secondo|disse|сказал\w*|говорит)\b"
-    r"|[다라자냐]고\s?(?:했|해|하|그|말|들|적|써)|(?:는|한|간|된|온|산|있|었|았|했|겠|싫|좋)대요?(?=[\s.,!?]|$)|(?:이|으)래요?(?=[\s.,!?]|$)|에 따르면"
-    r"|[他她们友妈爸事板生姐哥弟妹](?:跟我|常|总)?说|有人说|听说|据说|告诉我|によると|と言|って言|らしい|そうです|だって",
+    r"\b(?:say|says|said|told|tells|claims?|claimed|thinks|thought|wrote|writes|texted|mentioned"
+    r"|insists|swears|according to|goes(?=:)|(?:was|were|been) told|asks?(?: (?:if|whether))"
+    r"|asked (?:if|whether)|assumes?|(?:they|people|some|everybody) (?:\w+ )?call|apparently"
+    r"|supposedly|heard|read|rumou?rs?|meinte?n?|sagte?n?|behauptet\w*|laut|angeblich|schrieb"
+    r"|erzählte?|dice|dijo|dicen|según|dit|disent|selon|paraît|dice che|secondo|disse|сказал\w*"
+    r"|говорит)\b|[다라자냐]고\s?(?:했|해|하|그|말|들|적|써)|(?:는|한|간|된|온|산|있|었|았|했|겠|싫"
+    r"|좋)대요?(?=[\s.,!?]|$)|(?:이|으)래요?(?=[\s.,!?]|$)|에 따르면"
+    r"|[他她们友妈爸事板生姐哥弟妹](?:跟我|常|总)?说|有人说|听说|据说|告诉我|によると|と言|って言"
+    r"|らしい|そうです|だって",
     re.IGNORECASE,
 )
 """Words that report what somebody else said."""

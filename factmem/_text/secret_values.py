@@ -36,16 +36,19 @@ _ISSUED = re.compile(
 digits, would be a card."""
 
 _WORDS = (
-    r"(?:pass ?words?|pass ?codes?|pass ?phrases?|passwd|pwd|pw|(?:pass|tokens?)(?=\s*[:=])|p[iy]n(?:[ -]?codes?|-?kode| numbers?)?|cvv|cvc"
+    r"(?:pass ?words?|pass ?codes?|pass ?phrases?|passwd|pwd|pw|(?:pass|tokens?)(?=\s*[:=])"
+    r"|p[iy]n(?:[ -]?codes?|-?kode| numbers?)?|cvv|cvc"
     r"|(?:api|secret|private|access|licen[cs]e|encryption|recovery|seed)[ -]?"
     r"(?:keys?|tokens?|codes?|phrases?)|(?:backup|2fa|one-time) ?codes?"
     r"|(?:door|gate|entry|alarm|unlock|security|wi-?fi|router)[ -]?(?:keys?|codes?)"
-    r"|(?:wlan|wi-?fi)-?schlüssel|(?:tür|zugangs|entsperr|toegangs)-?codes?|digicodes?|пин(?:-?код\w{0,2})?|codes? (?:d'(?:accès|entrée)|(?:de la porte|du wifi),?)"
-    r"|(?:mi|la|tu) clave(?= es |:| de )|claves? del? (?:wi-?fi|router|banco|correo)|código de (?:acceso|seguridad)"
-    r"|(?:credit |debit |bank )?card ?numbers?|passw(?:ort|örter)|kennw(?:ort|örter)|geheimzahl"
-    r"|contraseñas?|mots? de passe|codes? secrets?|senhas?|palavras?-passe|парол[ьяюем]|wachtwoord(?:en)?"
-    r"|hasł[oa]|şifre\w{0,4}|parol[ae] d'ordine|parola mea|mật khẩu|kata sandi|lösenord|passord|adgangskode|salasana"
-    r"|hesl[oa]|jelsz\w{1,3}|κωδικ\w{2,3}|كلمة (?:السر|المرور)|סיסמ\w{1,2}|पासवर्ड)(?![^\W_]|[-/&+])"
+    r"|(?:wlan|wi-?fi)-?schlüssel|(?:tür|zugangs|entsperr|toegangs)-?codes?|digicodes?"
+    r"|пин(?:-?код\w{0,2})?|codes? (?:d'(?:accès|entrée)|(?:de la porte|du wifi),?)"
+    r"|(?:mi|la|tu) clave(?= es |:| de )|claves? del? (?:wi-?fi|router|banco|correo)"
+    r"|código de (?:acceso|seguridad)|(?:credit |debit |bank )?card ?numbers?|passw(?:ort|örter)"
+    r"|kennw(?:ort|örter)|geheimzahl|contraseñas?|mots? de passe|codes? secrets?|senhas?"
+    r"|palavras?-passe|парол[ьяюем]|wachtwoord(?:en)?|hasł[oa]|şifre\w{0,4}|parol[ae] d'ordine"
+    r"|parola mea|mật khẩu|kata sandi|lösenord|passord|adgangskode|salasana|hesl[oa]|jelsz\w{1,3}"
+    r"|κωδικ\w{2,3}|كلمة (?:السر|المرور)|סיסמ\w{1,2}|पासवर्ड)(?![^\W_]|[-/&+])"
 )
 _KOREAN = r"(?:비밀번호|비번|암호|카드 ?번호)(?:을|를|은|는|이|가)?(?![^\W\d_]|[/&+])"
 _UNSPACED = r"パスワード|暗証番号|密[码碼](?!学|學)|비밀번호|รหัสผ่าน"
@@ -54,51 +57,68 @@ _NAMES = rf"{_WORDS}|{_KOREAN}|{_UNSPACED}"
 Pinterest, passwordless logins and password-managers are none."""
 _STATED = re.compile(
     rf"(?:(?<![^\W_])(?:{_NAMES})|{_UNSPACED})\s*+"
-    r"(?:(?:for|to|of|von|vom|für|del?|du)\s+(?:\S+\s+){1,4}?(?=is |was |:|ist |lautet |es |est |é |è ))?"
-    r"(?:are )?(is |was |ist |lautet |es |(?:c')?est |é |è |to |→|=|:|は|是|คือ)?\s*+[\"']?(\S{3,200})([^\n]{0,9})",
+    r"(?:(?:for|to|of|von|vom|für|del?|du)\s+(?:\S+\s+){1,4}?"
+    r"(?=is |was |:|ist |lautet |es |est |é |è ))?"
+    r"(?:are )?(is |was |ist |lautet |es |(?:c')?est |é |è |to |→|=|:|は|是|คือ)?\s*+"
+    r"[\"']?(\S{3,200})([^\n]{0,9})",
     re.IGNORECASE,
 )
 _NAMED = re.compile(rf"(?:(?<![^\W_])(?:{_NAMES})|{_UNSPACED})([^\n]{{0,100}})", re.IGNORECASE)
 """The name of a secret, and what follows it: a word there is one only if it looks like a code."""
 _CODE = re.compile(
-    r"(?<![^\W_])(?:codes?|c[oó]digos?|codic[ei]|claves?|[ck]ombina(?:tion|ci[oó]n|ção|zione)|kod(?:u|e|ed|en)?|код\w{0,2}"
-    r"|cvv|cvc|mã|รหัส)(?![^\W_])|번호|[门門]禁码|コード|番号|รหัส|(?<=[门門柜箱])码",
+    r"(?<![^\W_])(?:codes?|c[oó]digos?|codic[ei]|claves?|[ck]ombina(?:tion|ci[oó]n|ção|zione)"
+    r"|kod(?:u|e|ed|en)?|код\w{0,2}|cvv|cvc|mã|รหัส)(?![^\W_])|번호|[门門]禁码|コード|番号|รหัส"
+    r"|(?<=[门門柜箱])码",
     re.IGNORECASE,
 )
 _ENTERED = re.compile(
-    r"(?<![^\W_])(?:unlock\w*|opens?|enter|press|punch|tap|disarm|(?:log|sign|get)s? in(?:to)?|öffne\w*|aufgeht|entsperr\w*|tipps?t?e?|gib|drück\w*|abgeschlossen"
-    r"|abr[eoi]\w*|marc[oa]r?|tecle\w+|puls[oa]r?|pong?o|desblo\w+|ouvr\w+|tap(?:e[rsz]?|ez)|compose[rsz]*|apr(?:e|o|ire)|digit(?:a|i|o|ar|are|e)|s?blocc\w+|toets\w*|typ"
-    r"|отк\u0440\w+|наб[ие]\u0440\w+|введи\w*|захожу|otwier\w+|wpis\w+|odblok\w+|aç\u0131l\w+|aç(?:\u0131yor|mak)\w*|gir(?:iyor|mek)\w*|tuşl\w+|yaz[\u0131i]\w+"
-    r"|bấm|nhập|mở|gõ|auke\w+|avat?a\w*|näppäil\w+|paina\w*|knappa\w*|öppna\w*|slår|[يتأ]فتح|أ?[كد]تب|أ?دخل)(?![^\W_])"
-    r"|누르|눌러|입력|열[리려]|풀[어려리]|치[면고]|들어[가갈와]|押|入力|開|入[るれ]|[按输開开]|กด|เปิด|ใส่|खुल|खोल|डाल|दबा",
+    r"(?<![^\W_])(?:unlock\w*|opens?|enter|press|punch|tap|disarm|(?:log|sign|get)s? in(?:to)?"
+    r"|öffne\w*|aufgeht|entsperr\w*|tipps?t?e?|gib|drück\w*|abgeschlossen|abr[eoi]\w*|marc[oa]r?"
+    r"|tecle\w+|puls[oa]r?|pong?o|desblo\w+|ouvr\w+|tap(?:e[rsz]?|ez)|compose[rsz]*|apr(?:e|o|ire)"
+    r"|digit(?:a|i|o|ar|are|e)|s?blocc\w+|toets\w*|typ|отк\u0440\w+|наб[ие]\u0440\w+|введи\w*"
+    r"|захожу|otwier\w+|wpis\w+|odblok\w+|aç\u0131l\w+|aç(?:\u0131yor|mak)\w*|gir(?:iyor|mek)\w*"
+    r"|tuşl\w+|yaz[\u0131i]\w+|bấm|nhập|mở|gõ|auke\w+|avat?a\w*|näppäil\w+|paina\w*|knappa\w*"
+    r"|öppna\w*|slår|[يتأ]فتح|أ?[كد]تب|أ?دخل)(?![^\W_])|누르|눌러|입력|열[리려]|풀[어려리]|치[면고]"
+    r"|들어[가갈와]|押|入力|開|入[るれ]|[按输開开]|กด|เปิด|ใส่|खुल|खोल|डाल|दबा",
     re.IGNORECASE,
 )
 """What one does with a code, in a sentence or in the description of a keyword."""
 _THINGS = (
-    r"(?:(?:\w+-?)?door|gate|safe|vault|al(?:l)?arm\w*|(?:pad|door|bike)? ?lock(?:er|box)?|key ?pad|garage|shed|cabinet|\w*card|luggage|suitcase|koffer|(?:garten|hof)?tor|tresor"
-    r"|[^\W_]{0,20}(?:türe?|schloss|fach|karte|deur|slot|automat)|eingang|zugang|puerta|portal|caja fuerte|candado|taquilla|cajero|tarjeta|maleta|porte|portail|coffre"
-    r"|cadenas|valise|carte|immeuble|parking|porta|portone|cancello|cassaforte|bancomat|lucchetto|valigia|carta|portão|cofre|cartão|cadeado|mala|poort|kluis|larm|ovi"
-    r"|luk(?:ko|on)|domofon\w?|bankoma\w+|bram[ay]|drzwi|sejf\w?|karta|kłódk\w|kap\u0131\w*|kasa|kart|kili[dt]\w*|cửa|két|thẻ|khóa|домофон\w?|сейф\w?|зам(?:ок|к\w)"
+    r"(?:(?:\w+-?)?door|gate|safe|vault|al(?:l)?arm\w*|(?:pad|door|bike)? ?lock(?:er|box)?|key ?pad"
+    r"|garage|shed|cabinet|\w*card|luggage|suitcase|koffer|(?:garten|hof)?tor|tresor"
+    r"|[^\W_]{0,20}(?:türe?|schloss|fach|karte|deur|slot|automat)|eingang|zugang|puerta|portal"
+    r"|caja fuerte|candado|taquilla|cajero|tarjeta|maleta|porte|portail|coffre|cadenas|valise|carte"
+    r"|immeuble|parking|porta|portone|cancello|cassaforte|bancomat|lucchetto|valigia|carta|portão"
+    r"|cofre|cartão|cadeado|mala|poort|kluis|larm|ovi|luk(?:ko|on)|domofon\w?|bankoma\w+|bram[ay]"
+    r"|drzwi|sejf\w?|karta|kłódk\w|kap\u0131\w*|kasa|kart|kili[dt]\w*|cửa|két|thẻ|khóa|домофон\w?"
+    r"|сейф\w?|зам(?:ок|к\w)"
     r"|чемодан\w?|двер\w{1,2}|подъезд\w?|карт\w|باب|بطاقة|قفل|ताल[ाे]|तिजोरी|दरवाज़\w+)"
 )
-_UNSPACED_THINGS = r"현관|도어락|금고|사물함|카드|자물쇠|玄関|ドア|金庫|ロッカー|カード|スーツケース|鍵|[门門锁卡]|保险箱|储物柜|行李箱|ประตู|ตู้เซฟ|ล็อกเกอร์|บัตร|กุญแจ"
+_UNSPACED_THINGS = (
+    r"현관|도어락|금고|사물함|카드|자물쇠|玄関|ドア|金庫|ロッカー|カード|スーツケース|鍵|[门門锁卡]"
+    r"|保险箱|储物柜|行李箱|ประตู|ตู้เซฟ|ล็อกเกอร์|บัตร|กุญแจ"
+)
 _LOCKED = re.compile(rf"(?<![^\W_]){_THINGS}(?![^\W_])|{_UNSPACED_THINGS}", re.IGNORECASE)
-"""What a code opens. Beside it a number of which nothing is counted is one; a postal code is not."""
+"""Things that a code opens. A number without a unit beside one is a code; a postal code is not."""
 _DEVICE = re.compile(
-    r".*(?:phone|mobile|[ti]pad|tablet|laptop|computer|rechner|handy|t[eé]l[eé]f|móvil|폰|スマホ|手机|มือถือ)",
+    r".*(?:phone|mobile|[ti]pad|tablet|laptop|computer|rechner|handy|t[eé]l[eé]f|móvil|폰|スマホ"
+    r"|手机|มือถือ)",
     re.IGNORECASE,
 )
 """Names of models look like passwords: the code of a device has digits alone, or many changes."""
 _ENTRY = re.compile(
-    rf"(?:.* )?(?:{_THINGS}|wi ?fi|w?lan|router|modem|network|hotspot|sim|voice ?mail|bank|pankki|\w*banking|atm|log ?in|sign ?in|account|(?:e ?)?mail(?:box)?|posta|correo|почта"
-    r"|\w*unlock|access|entry|entrance|intercom|verification|authenticat(?:ion|or)|2fa|otp|tan|recovery|wallet|activation)"
-    rf"|.*(?:{_UNSPACED_THINGS}|인증|와이파이|ログイン|メール)",
+    rf"(?:.* )?(?:{_THINGS}|wi ?fi|w?lan|router|modem|network|hotspot|sim|voice ?mail|bank|pankki"
+    r"|\w*banking|atm|log ?in|sign ?in|account|(?:e ?)?mail(?:box)?|posta|correo|почта|\w*unlock"
+    r"|access|entry|entrance|intercom|verification|authenticat(?:ion|or)|2fa|otp|tan|recovery"
+    rf"|wallet|activation)|.*(?:{_UNSPACED_THINGS}|인증|와이파이|ログイン|メール)",
     re.IGNORECASE,
 )
 """Keywords of what is entered with a code: a bare code under one is no size, price or date."""
 _EXPLAINED = re.compile(
-    r".*(?<!acces)s|.*\b(?:number|size|price|cost|salary|income|rent|age|year|built|date|time|hour|opening|score|room|flight|train|bus|address|(?:post|zip) ?(?:al )?code"
-    r"|postcode|zip|extension|version|model|plate|id|order|weight|height|distance|user ?name|handle|code ?name|speed|budget|balance|amount|count|rating|level)\b.*",
+    r".*(?<!acces)s|.*\b(?:number|size|price|cost|salary|income|rent|age|year|built|date|time|hour"
+    r"|opening|score|room|flight|train|bus|address|(?:post|zip) ?(?:al )?code|postcode|zip"
+    r"|extension|version|model|plate|id|order|weight|height|distance|user ?name|handle|code ?name"
+    r"|speed|budget|balance|amount|count|rating|level)\b.*",
     re.IGNORECASE,
 )
 """Keywords that say what a number counts or names, plurals among them."""
@@ -182,7 +202,7 @@ def _opens_thing(keyword: str, value: str, said: str) -> bool:
 
 
 def _is_locked(sentence: str) -> bool:
-    """Whether a sentence speaks of a thing that is locked, and of a code or what is done with it."""
+    """Whether a sentence names a thing that is locked, and a code or what is done with it."""
     is_code = _CODE.search(sentence) or _ENTERED.search(sentence)
     return is_code is not None and _LOCKED.search(sentence) is not None
 

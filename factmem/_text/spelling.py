@@ -24,7 +24,7 @@ _PART_MARKS = frozenset("+#")
 _PATH_MARKS = frozenset("/\\")
 """Marks of paths: a keyword must not look like one."""
 _ARTICLES = frozenset(("a", "an", "my", "the", "s"))
-"""Words, and the rest of "plan(s)", that do not change the meaning of a keyword. Others do: a current city is no home city."""
+"""Words, and the rest of "plan(s)", that do not change the meaning of a keyword. Adjectives do."""
 _CONFUSABLE = ("LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "CHEROKEE", "COPTIC")
 """Alphabets that share the shapes of letters."""
 

@@ -33,7 +33,10 @@ _PATTERNS = (
     rf"(?<!\d)(?P<y>{YEAR})[年년]\s*(?P<m>\d{{1,2}})[月월](?:\s*(?P<d>\d{{1,2}})[日일])?",
     r"(?<!\d)(?P<m>\d{1,2})[月월]\s*(?P<d>\d{1,2})[日일]",
     rf"(?<!\d)(?P<d>\d{{1,2}})\.\s?(?P<m>\d{{1,2}})\.(?P<y>{YEAR})",
-    rf"(?<!\d)(?P<d>\d{{1,2}})(?:st|nd|rd|th)?\.?\s+(?:of\s+)?(?P<n>{MONTH})\b\.?,?(?:\s+(?P<y>{YEAR}))?",
+    (
+        r"(?<!\d)(?P<d>\d{1,2})(?:st|nd|rd|th)?\.?\s+(?:of\s+)?"
+        rf"(?P<n>{MONTH})\b\.?,?(?:\s+(?P<y>{YEAR}))?"
+    ),
     rf"\b(?P<n>{MONTH})\b\.?\s+(?P<d>\d{{1,2}})(?!\d)(?:st|nd|rd|th)?,?(?:\s+(?P<y>{YEAR}))?",
     rf"\b(?P<n>{MONTH})\b\.?,?\s+(?:of\s+)?(?P<y>{YEAR})",
     rf"(?<![\d.,])(?P<y>{YEAR})(?!\d|[.,]\d)",
@@ -143,10 +146,10 @@ class SpokenTime(NamedTuple):
 _NUMBERS = {
     word: number
     for number, words in enumerate(
-        ("a an one 한 일 ein einem einer 一", "two couple 두 이 zwei 两 二", "three few 세 석 삼 drei 三",
-         "four 네 넉 사 vier 四", "five 다섯 오 fünf 五", "six 여섯 육 sechs 六", "seven 일곱 칠 sieben 七",
-         "eight 여덟 팔 acht 八", "nine 아홉 구 neun 九", "ten 열 십 zehn 十", "eleven 열한 elf",
-         "twelve 열두 zwölf"), 1,
+        ("a an one 한 일 ein einem einer 一", "two couple 두 이 zwei 两 二",
+         "three few 세 석 삼 drei 三", "four 네 넉 사 vier 四", "five 다섯 오 fünf 五",
+         "six 여섯 육 sechs 六", "seven 일곱 칠 sieben 七", "eight 여덟 팔 acht 八",
+         "nine 아홉 구 neun 九", "ten 열 십 zehn 十", "eleven 열한 elf", "twelve 열두 zwölf"), 1,
     )
     for word in words.split()
 }  # fmt: skip
@@ -169,21 +172,22 @@ _WEEKDAYS = {
 _DAYS = {
     word: offset
     for words, offset in (
-        ("the day before yesterday|그저께|그제|vorgestern|前天", -2),
-        ("이틀 전", -2), ("사흘 전", -3), ("나흘 전", -4), ("열흘 전", -10), ("보름 전", -15),
-        ("yesterday|last night|어제|gestern|昨天|昨日", -1), ("today|tonight|오늘|heute|今天|今日", 0),
+        ("the day before yesterday|그저께|그제|이틀 전|vorgestern|前天", -2),
+        ("사흘 전", -3), ("나흘 전", -4), ("열흘 전", -10), ("보름 전", -15),
+        ("yesterday|last night|어제|gestern|昨天|昨日", -1),
+        ("today|tonight|오늘|heute|今天|今日", 0),
         ("the day after tomorrow|모레|übermorgen|后天", 2), ("tomorrow|내일|明天|明日", 1),
     )
     for word in words.split("|")
 }  # fmt: skip
-_YEARS = {"재작년": -2, "작년": -1, "지난해": -1, "去年": -1, "올해": 0, "금년": 0, "今年": 0, "내년": 1,
-          "明年": 1, "来年": 1}  # fmt: skip
+_YEARS = {"재작년": -2, "작년": -1, "지난해": -1, "去年": -1, "올해": 0, "금년": 0, "今年": 0,
+          "내년": 1, "明年": 1, "来年": 1}  # fmt: skip
 _STEPS = {
     word: step
     for words, step in (
         ("vorletzten?r?s?|지지난|上上个?|先々", -2),
-        ("last|past|previous|지난|저번|letzten?r?s?|上个?|先", -1), ("this|diesen?r?s?|이번|这个?|今", 0),
-        ("next|coming|다음|오는|nächsten?r?s?|下个?|来", 1),
+        ("last|past|previous|지난|저번|letzten?r?s?|上个?|先", -1),
+        ("this|diesen?r?s?|이번|这个?|今", 0), ("next|coming|다음|오는|nächsten?r?s?|下个?|来", 1),
     )
     for word in words.split("|")
 }  # fmt: skip
@@ -201,14 +205,16 @@ _COUNTED: list[tuple[re.Pattern[str], int]] = [
         (rf"{_COUNT}{_ASIAN}\s?(?:일|간)?\s?[전前]", -1),
         (rf"\b(?:in|within) {_COUNT} (?:more )?{_LATIN}", 1),
         (rf"{_COUNT}{_ASIAN}\s?(?:일|간)?\s?(?:후|뒤|있으면|后)", 1),
-        (rf"\b(?:for|since|past|last|seit) (?:(?:the|past|last|about|almost|over) )*{_COUNT} {_LATIN}", 0),
+        ((r"\b(?:for|since|past|last|seit) (?:(?:the|past|last|about|almost|over) )*"
+          rf"{_COUNT} {_LATIN}"), 0),
         (rf"{_COUNT}{_ASIAN}\s?(?:간|동안)?\s?째", 0),
     )
 ]  # fmt: skip
 """Times that are counted from the day, and the direction; 0 for lengths up to it."""
 _DAY = re.compile(_any(_DAYS), re.IGNORECASE)
 _WHICH = re.compile(
-    rf"(?<![^\W_])(?P<which>{'|'.join(_STEPS)})\s?(?P<what>{_any(_WHAT)}|{MONTH}|{_any(_SEASONS)}|{_any(_WEEKDAYS)})",
+    rf"(?<![^\W_])(?P<which>{'|'.join(_STEPS)})\s?"
+    rf"(?P<what>{_any(_WHAT)}|{MONTH}|{_any(_SEASONS)}|{_any(_WEEKDAYS)})",
     re.IGNORECASE,
 )
 _EARLIER = re.compile(
@@ -235,8 +241,8 @@ _SEASON = re.compile(
 )
 _NUMERALS = "一二三四五六七八九"
 _ALONE = re.compile(
-    rf"(?<!\d)(?P<number>\d{{1,2}}|十[一二]?|[{_NUMERALS}])[월月](?!\s*\d)|\b(?P<name>{MONTH}|{_any(_WEEKDAYS)})(?![a-zäöü])"
-    rf"|\b(?P<season>{_any(_SEASONS)})",
+    rf"(?<!\d)(?P<number>\d{{1,2}}|十[一二]?|[{_NUMERALS}])[월月](?!\s*\d)"
+    rf"|\b(?P<name>{MONTH}|{_any(_WEEKDAYS)})(?![a-zäöü])|\b(?P<season>{_any(_SEASONS)})",
     re.IGNORECASE,
 )
 
@@ -314,7 +320,7 @@ def _role(plain: str, start: int, end: int) -> Role:
 
 
 def _with_ranges(found: Sequence[SpokenTime], plain: str) -> list[SpokenTime]:
-    """Return the times, with the first of "May to August 2022" as a begin and the second as an end."""
+    """Return the times, with "May to August 2022" as one from the begin of May on, until August."""
     result = list(found)
     for place, each in enumerate(found):
         for number, other in enumerate(found[place + 1 : place + 5], place + 1):

@@ -396,7 +396,7 @@ class Rules:
         number = citation.message.number
         plain = self._transcript.text(number).plain
         if number not in self._quoted:
-            # A model writes headers and tables of its own: "Task: ...", "Agent: ...", "Result: ...".
+            # A model writes headers and tables of its own: "Task: ...", "Result: ...".
             is_models = citation.message.kind is SourceKind.ASSISTANT
             found = Quotation.passages(plain)
             self._quoted[number] = [e for e in found if not is_models or e.title is not None]
@@ -496,7 +496,7 @@ class Rules:
         words = set(re.findall(r"[^\W_]+", item.who))
         is_own = not own.isdisjoint(words) and words.isdisjoint({"s", "of"})
         named = f"{item.fields.get('keyword')} {item.fields.get('value')}".replace("-", " ")
-        # One Korean letter is a pronoun more often than a noun, unless it ends: "우리 형", "我家猫".
+        # One Korean letter is a pronoun more often than a noun, unless at the end: "우리 형".
         nouns = ["family", *re.findall(r"[^\W_]{2,}|[\u4e00-\u9fff]|[\u0900-\u0dff]+", item.who)]
         nouns += re.findall(r"(?:(?<!\w)[\uac00-\ud7a3]|[\u4e00-\u9fff])(?=\W*$)", item.who)
         return not is_own and not has_common_word(" ".join(nouns), named)

@@ -70,8 +70,8 @@ class _Answers:
 class FactDetector:
     """Asks a model for the facts of a chat, validates the answer and writes the result.
 
-    A `store` of a provider with four methods rejects retractions. Without `synonyms` only keywords of
-    the same words are joined.
+    A `store` of a provider with four methods rejects retractions. Without `synonyms` only keywords
+    of the same words are joined.
     """
 
     def __init__(

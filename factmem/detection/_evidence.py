@@ -7,9 +7,9 @@ A value is proposed if it only stands in a passage that may have the words of ot
 code, a table, a mail, or text that is introduced as one: "Translate into German: ...".
 
 Models copy quotes inexactly: they write "I am" for "I'm", "she" for "I", drop a word or an accent,
-and put "User said:" before. A near quote is found by letters alone: most letters of its words follow
-in the same order in one place of the message. Short words weigh little, in any language, and numbers
-must be equal. What is returned, and stored, are the message's own words.
+and put "User said:" before. A near quote is found by letters alone: most letters of its words
+follow in the same order in one place of the message. Short words weigh little, in any language, and
+numbers must be equal. What is returned, and stored, are the message's own words.
 """
 
 import re
@@ -102,7 +102,7 @@ class Sentence(NamedTuple):
         return _CLAUSE_END.search(rest) is None
 
     def denies(self, value: str, about: str, *, is_kept: bool) -> bool:
-        """Whether the clause of a value is negated, in the quote or beside it, and the value is not.
+        """Whether a value's clause is negated, in the quote or beside it, and the value is not.
 
         An item that is `about` "what the user does not eat" needs no second "not", nor one that has
         it by the model's word (`is_kept`): "dislikes: olives".

@@ -380,7 +380,7 @@ def join_keywords(
     synonyms: Sequence[Synonym],
     current: CurrentValues,
 ) -> tuple[list[Candidate], list[JoinedKeyword]]:
-    """Replace made-up keywords by known ones with the same meaning, and return the replacements too.
+    """Replace made-up keywords by known ones with the same meaning; return the replacements too.
 
     Both keywords stay if the known concept holds one value and that is another one.
     """
@@ -534,7 +534,7 @@ class Verdict:
         return True
 
     def propose(self, candidate: Candidate) -> None:
-        """Record a candidate that its quote does not prove as a proposal, or a retraction of one."""
+        """Record a candidate that its quote does not prove as a proposal, or as a retraction."""
         if candidate.is_retraction:
             self._end(candidate, is_proposed=True)
         elif Doubt.PASTED in candidate.doubts:
@@ -605,7 +605,7 @@ class Verdict:
         return held
 
     def _end(self, candidate: Candidate, *, is_proposed: bool = False) -> None:
-        """Record the end of a value, which a person has to decide if its quote does not prove it."""
+        """Record the end of a value, as a proposal if its quote does not prove it."""
         found = self._current.match(candidate)
         if found is None:
             self._refuse(candidate, RejectionReason.NOT_STORED)
@@ -733,7 +733,7 @@ _DETAILS = {
     RejectionReason.NOT_STORED: "the value that it retracts is not current in that place",
     RejectionReason.SUPERSEDED: "another item about a later message overrules it",
     RejectionReason.UNSUPPORTED: "the provider cannot forget: it has no method 'forget'",
-    RejectionReason.NOT_CONFIRMED: "the verifying call found that it does not follow from its message",
+    RejectionReason.NOT_CONFIRMED: "by the verifying call, it does not follow from its message",
 }
 
 

@@ -1,4 +1,4 @@
-"""The Embedder protocol: one vector for each string; the base of all embedders; CallableEmbedder."""
+"""The Embedder protocol, one vector for each string; the base of embedders; CallableEmbedder."""
 
 from array import array
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence

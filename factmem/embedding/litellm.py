@@ -102,8 +102,8 @@ class LiteLLMEmbedder(EmbeddingModel):
             # The message may quote the request: no cause.
             status = getattr(exc, "status_code", None)
             raise EmbeddingError(
-                f"{self._model!r} could not be called through LiteLLM ({type(exc).__name__}): check "
-                f"the model's name, its credentials and the network",
+                f"{self._model!r} could not be called through LiteLLM ({type(exc).__name__}): "
+                "check the model's name, its credentials and the network",
                 status=status if isinstance(status, int) else None,
             ) from None
         return self._vectors(answer)

@@ -48,7 +48,7 @@ class Encryption(Protocol):
     """
 
     def wrap(self, ring: bytes, store: str) -> KeySlot:
-        """Return a slot with the secret `ring`, bound to the id of a store, for the preferred key."""
+        """Return a slot with the secret `ring` for the preferred key, bound to a store's id."""
         ...
 
     def unwrap(self, slots: Sequence[KeySlot], store: str) -> Unwrapped:
@@ -104,8 +104,8 @@ class Aes256GCMEncryptor:
         """See `Encryption.unwrap`."""
         if sum("kdf" in slot for slot in slots) > _MOST_DERIVED:
             raise TamperedError(
-                f"The store has more than {_MOST_DERIVED} slots of passphrases, and each takes up to "
-                f"seconds to try: restore it from a backup, or remove slots"
+                f"The store has more than {_MOST_DERIVED} slots of passphrases, and each takes up "
+                "to seconds to try: restore it from a backup, or remove slots"
             )
         for key in self._keys:
             for slot in slots:
@@ -152,8 +152,8 @@ def _open_slot(aead: "Aead", slot: KeySlot, store: str) -> bytes:
         return aead.open(nonce, sealed, _slot_aad(store, slot["kid"]))
     except ValueError:
         raise TamperedError(
-            "The key slot of this key does not verify: the row of the store was changed. Restore it from "
-            "a backup"
+            "The key slot of this key does not verify: the row of the store was changed. Restore "
+            "it from a backup"
         ) from None
 
 

@@ -123,7 +123,7 @@ class KeyFile:
         return keys
 
     def _content(self) -> bytes:
-        """Return the content of the file, read again if it was replaced and overwritten meanwhile."""
+        """Return the file's content, read again if it was replaced and overwritten meanwhile."""
         while True:
             with self.path.open("rb") as file:
                 content = file.read()

@@ -1,4 +1,4 @@
-"""Memory for Microsoft's Agent Framework: facts and tools before a run, detection after it, sessions.
+"""Memory for Microsoft's Agent Framework: facts, tools, detection after a run, and sessions.
 
     provider = FactmemContextProvider(memory, user=lambda session: session.state["user"])
     history = ConversationHistory(memory, user=lambda session: session.state["user"])
@@ -41,7 +41,7 @@ SESSIONS = MemoryScope.Feature("agent-framework")
 
 
 class FactmemContextProvider(ContextProvider):
-    """The memory of a run's user, for `Agent(context_providers=[...])`. It serves any number of runs.
+    """The memory of a run's user, for `Agent(context_providers=[...])` and any number of runs.
 
     The facts are loaded once for each run, and detected once for each turn, however often an agent
     loops. The framework stores none of them in a session. With `conversations` and a
@@ -122,7 +122,7 @@ async def _is_stored(agent: Any, session: AgentSession, context: SessionContext)
 
 
 class ConversationHistory(HistoryProvider):
-    """The history of sessions, in stored conversations of the user: `Agent(context_providers=[...])`.
+    """The history of sessions, in the user's conversations: `Agent(context_providers=[...])`.
 
     A conversation has the id of its session. It is encrypted, restricted by views, erased and, by
     `MemoryConversations.learn`, learnt from like any other. The messages of a run are stored in one

@@ -177,7 +177,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
 
 
 class MemoryToolSync(BetaBuiltinFunctionTool):
-    """`MemoryTool` for the synchronous client: each command runs in a portal, and blocks its thread.
+    """`MemoryTool` for the synchronous client: a command runs in a portal, and blocks its thread.
 
     Args:
         tool: The tool, for one user, with its `cache_control`.

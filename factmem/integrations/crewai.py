@@ -67,7 +67,7 @@ class Paths:
         return self._view if path == "/" else self._view.view(scopes=[self.scope(path)])
 
     async def below(self, path: str, readers: Sequence[str] | None = None) -> AgentMemory:
-        """Return the memory of a path and of all below, with private notes of these sources or all."""
+        """Return the memory of a path and all below, with private notes of some sources or all."""
         marks = None if readers is None else {"", *map(_mark, readers)}
         scopes = [
             each

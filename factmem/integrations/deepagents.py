@@ -53,9 +53,9 @@ the user says now, and what you verify, has priority.
 - Project memory: {project_location}. How this project works: architecture, conventions, tests, \
 deployment. Put longer notes into further `*.md` files beside it.
 
-Read before you act: before you answer how something is done here or what you know of it, when \
-the user names earlier work, and before you begin a task, list the folders of these files (`ls`) \
-and read what fits (`read_file`), the project's before the user's. Base the answer on it, and say so.
+Read before you act: before you answer how something is done here or what you know of it, when the \
+user names earlier work, and before you begin a task, list the folders of these files (`ls`) and \
+read what fits (`read_file`), the project's before the user's. Base the answer on it, and say so.
 
 Edit these files with your file tools, at once, when the user describes your role, corrects you, \
 asks you to remember something, or shows a lasting preference. Write the principle, not the single \
@@ -272,4 +272,4 @@ async def _read(file: MemoryFile) -> str | None:
         is_encoding = isinstance(exc, UnicodeDecodeError)
         why = "it is not UTF-8" if is_encoding else type(exc).__name__
         _log.error("The memory file %s cannot be read: %s", file.location, why)
-        return f"(The file {file.location} cannot be read: {why}. Tell the user, and do not replace it.)"
+        return f"(File {file.location} cannot be read: {why}. Tell the user; do not replace it.)"

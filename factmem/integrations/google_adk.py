@@ -131,7 +131,7 @@ class FactmemMemoryService(BaseMemoryService):
 
 
 class FactmemSessionService(BaseSessionService):
-    """The sessions of ADK's users, in stored conversations: durable, encrypted, erased with the user.
+    """The sessions of ADK's users, in conversations: durable, encrypted, erased with the user.
 
     Each event is stored in one durable write, once, and the session is queued for
     `MemoryConversations.learn`. The state of a session is that of its events. What begins with

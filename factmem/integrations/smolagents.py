@@ -262,7 +262,7 @@ def chat_of(steps: Iterable[MemoryStep]) -> list[dict[str, object]]:
 
 
 def save_steps(agent: MultiStepAgent, path: str | os.PathLike[str]) -> None:
-    """Write an agent's steps to a file, with images and without requests; it is replaced atomically.
+    """Write an agent's steps to a file, atomically, with images and without requests.
 
     Call it from a callback to save after each step.
 

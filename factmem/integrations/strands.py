@@ -296,7 +296,7 @@ class FactmemSessionRepository(SessionRepository):
 
 
 class FactmemStorage:
-    """The bytes of one user as a `Storage` of Strands: for sessions' snapshots and offloaded results.
+    """One user's bytes as a `Storage` of Strands: snapshots of sessions and offloaded results.
 
     Each key is a document, in a scope of its own: encrypted, restricted by views, erased with the
     user. Replaced and deleted bytes stay in its history until `memory.contents.tidy` removes that.

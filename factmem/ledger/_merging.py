@@ -232,7 +232,7 @@ def _ties(entries: Iterable[Entry]) -> Iterator[int]:
 
 
 def numbered(entries: Sequence[Entry]) -> list[Entry]:
-    """Return entries with their numbers among those of their time, for an export of some of them."""
+    """Return entries with their numbers among those of their time, to export some of them."""
     return [
         {**entry, "tie": tie} if tie else entry
         for entry, tie in zip(entries, _ties(entries), strict=True)
@@ -338,7 +338,7 @@ CurrentChange: TypeAlias = Callable[[Ledger, str], Entry | None]
 
 
 def amended(known: Sequence[Entry], now: str, change: Amendment, by: By = NOBODY) -> list[Entry]:
-    """Return the entries that `change` returns for a ledger, recorded at `now` and signed by `by`."""
+    """Return the entries that `change` returns for a ledger, recorded at `now`, signed by `by`."""
     expect_function(change, "change", "amend(change, subject, scope)")
     made: tuple[Any, ...] = expect_all(
         change(known, now), object, "The result of change", "return [entry]"
@@ -393,12 +393,12 @@ would move it to another moment, and they would never agree."""
 
 
 def check_recorded(entries: Iterable[Entry], now: str) -> None:
-    """Raise `ValueError` for an entry of the future: all later saves would be recorded then, too."""
+    """Raise `ValueError` for an entry of the future: later saves would be recorded then, too."""
     latest = before(now, -CLOCK_TOLERANCE)
     if any(entry["at"] > latest for entry in entries):
         raise InputValueError(
-            "An entry was recorded at a time that this store's clock has not reached: set the clocks "
-            "of both computers. Nothing of the place was imported"
+            "An entry was recorded at a time that this store's clock has not reached: set the "
+            "clocks of both computers. Nothing of the place was imported"
         )
 
 

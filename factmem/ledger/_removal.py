@@ -316,7 +316,7 @@ class Rest:
         return stub
 
     def _marked(self, fact: StoredFact, superseded: list[int], waits: list[int]) -> StoredFact:
-        """Return a fact with its superseded and proposed values marked: the causes may be removed."""
+        """Return a fact with its superseded and proposed values marked; causes may be removed."""
         marks = fact.get("superseded", []), fact.get("proposed", [])
         is_moved = marks[1] not in ([], waits)  # to other positions
         if marks == (superseded, waits) or not (self._is_removing or is_moved):

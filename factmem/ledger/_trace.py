@@ -326,7 +326,7 @@ class RelatedEntries:
         return self.to(names)
 
     def at(self, numbers: Iterable[int]) -> list[Entry]:
-        """Return entries with the times at which they count as recorded, but unknown kinds as is."""
+        """Return entries with the times at which they count as recorded; not for unknown kinds."""
         found: list[Entry] = []
         for number in numbers:
             entry, at = self._entries[number], self.recorded[number]

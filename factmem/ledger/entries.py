@@ -369,8 +369,8 @@ def check_size(body: bytes, entry: Mapping[str, Any]) -> None:
         keywords = keywords_of(entry)
         what = f"A save of {', '.join(map(repr, keywords[:3]))}" if keywords else "A message"
         raise InputValueError(
-            f"{what} has more than {MOST_BYTES:,} bytes or {MOST_PARTS:,} items: keep large content "
-            "in a file, and save its path"
+            f"{what} has more than {MOST_BYTES:,} bytes or {MOST_PARTS:,} items: keep large "
+            "content in a file, and save its path"
         )
 
 

@@ -619,7 +619,7 @@ class Ledger(LedgerReads):
             self._log.note(self._applied, keyword, fact_id, value)
 
     def _touched(self, item: Item, fact: StoredFact) -> None:
-        """Hook for subclasses: a saved value became or confirmed an item, in the order of the fact."""
+        """Hook for subclasses: a saved value became or confirmed an item, in the fact's order."""
 
     def _planned(self, plan: Plan) -> None:
         """Hook for subclasses: a saved value begins later."""

@@ -9,12 +9,12 @@ quotes and Python's `True`, `False` and `None`. It rejects JSON that is cut off 
 facts would be lost silently. Libraries that repair JSON would complete it instead. Every function
 takes time linear in the length of its string.
 
-`strict_schema` converts a schema to the subset of OpenAI's strict mode, which requires closed objects
-and all properties, rejects `oneOf` and `default`, and supports only some formats. Constraints outside
-the subset are dropped and checked by pydantic when the answer is parsed. A type whose *shape* is
-outside of it has no strict schema. The `openai` package has such a conversion in a private module. It
-keeps `oneOf` and `default`, which the endpoint rejects, and factmem needs schemas without that
-package too.
+`strict_schema` converts a schema to the subset of OpenAI's strict mode, which requires closed
+objects and all properties, rejects `oneOf` and `default`, and supports only some formats.
+Constraints outside the subset are dropped and checked by pydantic when the answer is parsed. A type
+whose *shape* is outside of it has no strict schema. The `openai` package has such a conversion in a
+private module. It keeps `oneOf` and `default`, which the endpoint rejects, and factmem needs
+schemas without that package too.
 """
 
 import re

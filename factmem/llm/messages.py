@@ -185,8 +185,8 @@ def message_time(message: Mapping[str, object], zone: tzinfo) -> datetime | None
 
     It is parsed from `timestamp`, then from `created_at`: a datetime, an ISO 8601 string, or
     seconds, milliseconds or microseconds since 1970. A time without a zone, or in UTC, is read in
-    `zone`: programs write UTC because they do not know where the user was. Anything else is ignored:
-    histories come from many programs, and a wrong field must not stop detection.
+    `zone`: programs write UTC because they do not know where the user was. Anything else is
+    ignored: histories come from many programs, and a wrong field must not stop detection.
     """
     for given in map(message.get, _TIMES):
         read: object = given

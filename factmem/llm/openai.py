@@ -7,9 +7,9 @@ nothing here imports either.
 
 Structured output with fallbacks: JSON schema, then JSON mode, then an instruction in words.
 
-Errors have no common format: OpenAI returns a code and a parameter, FastAPI servers a location, most
-others only a sentence. Only fields that the endpoint writes itself are read, because several servers
-return the whole request with the error.
+Errors have no common format: OpenAI returns a code and a parameter, FastAPI servers a location,
+most others only a sentence. Only fields that the endpoint writes itself are read, because several
+servers return the whole request with the error.
 
 Chat models by name, and the address of Ollama.
 """
@@ -682,7 +682,7 @@ def named_chat_model(name: str) -> ChatModel:
     if model and provider == "ollama":
         return OpenAIChatModel(model, base_url=ollama_url(), api_key="ollama")
     raise ValueError(
-        "The name of a chat model must have a provider and a model: openai:gpt-4o-mini or ollama:qwen3"
+        "The name of a chat model must have provider and model: openai:gpt-4o-mini or ollama:qwen3"
     )
 
 

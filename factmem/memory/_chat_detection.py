@@ -46,8 +46,8 @@ async def detect_in_chat(
         )
         if since > len(messages):
             _log.warning(
-                "Of %d messages none is read, because since=%d says that so many were: pass the whole "
-                "chat, or since=0",
+                "Of %d messages none is read, because since=%d says that so many were: pass the "
+                "whole chat, or since=0",
                 len(messages),
                 since,
             )

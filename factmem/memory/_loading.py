@@ -200,8 +200,8 @@ async def look_elsewhere(parts: MemoryParts) -> None:
         if found:
             settings.elsewhere = ", ".join(found[:3]) + (", ..." if len(found) > 3 else "")
             _log.warning(
-                "The store has no facts of %s, where this memory looks, and has some of %s: pass the "
-                "product, or scopes and subjects, of the program that saved them",
+                "The store has no facts of %s, where this memory looks, and has some of %s: pass "
+                "the product, or scopes and subjects, of the program that saved them",
                 ", ".join(f"{each.name} in {scope}" for each in own for scope in scopes),
                 settings.elsewhere,
             )

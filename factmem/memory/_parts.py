@@ -48,7 +48,7 @@ _PROVIDER_METHODS = ("save", "load", "load_all", "load_by_description")
 _PROVIDER = "AgentMemory(LocalFileMemoryProvider(path)) or AgentMemory(InMemoryProvider())"
 _CHAT_MODEL = "chat_model=OpenAIChatModel(name), or OpenAIChatModel(name, client=client)"
 _FORM = "message_form=MessageForm(max_tokens=500)"
-_EMBEDDER = "embedder='ollama:nomic-embed-text', OpenAIEmbedder(name), or CallableEmbedder(function, model='my-model-v1')"
+_EMBEDDER = "embedder='ollama:nomic-embed-text', or CallableEmbedder(function, model='my-v1')"
 
 
 class MemorySettings:

@@ -60,7 +60,7 @@ class PlaceSelection:
         return f"{', '.join(subjects) or 'no subject'} in {', '.join(scopes) or 'no scope'}"
 
     def places(self, subjects: Subjects = None, scopes: Scopes = None) -> list[Place]:
-        """Return the places to read, inside the boundary: each subject in each named scope, once."""
+        """Return the places to read inside the boundary: each subject in each named scope."""
         if subjects is None and scopes is None and self._defaults is not None:
             return [*self._defaults]
         allows = self.boundary.allows
@@ -114,7 +114,7 @@ class PlaceSelection:
         return inside
 
     def detection_places(self) -> list[Place]:
-        """Return the writable places; a model must distinguish them by subject and type of scope."""
+        """Return the writable places; a model must tell them apart by subject and type of scope."""
         places = self.writable_places()
         if not places:
             raise InputValueError(

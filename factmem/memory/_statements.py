@@ -37,10 +37,10 @@ NOTE = Concept("note", "A note of the application", FactType.MULTIPLE, detect=Fa
 """The concept of free texts."""
 
 _INSTEAD: dict[type, str] = {
-    SingleFact: "memory.save(fact.concept, fact.value), or memory.store.save(fact, subject, scope)",
-    MultipleFacts: "memory.save(fact.concept, fact.values), or memory.store.save(fact, subject, scope)",
+    SingleFact: "memory.save(fact.concept, fact.value), or store.save(fact, subject, scope)",
+    MultipleFacts: "memory.save(fact.concept, fact.values), or store.save(fact, subject, scope)",
     list: "memory.auto_detect_facts(messages) finds facts in a chat",
-    str: "memory.save(Concept(keyword, description), value); memory.remember(text) finds facts in a text",
+    str: "memory.save(Concept(keyword, description), value); memory.remember(text) finds facts",
     type: "memory.save(Traveller(home_city='Busan')) saves an instance of a profile",
 }
 
@@ -111,8 +111,8 @@ def changed(present: Sequence[AnyFact], place: Place) -> ChangedError:
         return ChangedError(f"The fact is no longer in {place}: it was deleted since it was read")
     placed: PlacedFact[Any] = PlacedFact(place, present[-1])
     return ChangedError(
-        f"{placed.fact.concept.keyword!r} in {place} has changed since it was read: decide again by "
-        "`present`, and repeat the call with it",
+        f"{placed.fact.concept.keyword!r} in {place} has changed since it was read: decide again "
+        "by `present`, and repeat the call with it",
         placed,
     )
 

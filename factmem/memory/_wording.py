@@ -16,7 +16,7 @@ NAMES = {
     "delete forget remove pop": _FORGET,
     "delete_all reset clear_all erase": "await memory.contents.reset(confirm=True)",
     "history": "await memory.why(fact), or memory.contents.history(fact_id)",
-    "update": "await memory.save(CONCEPT, value) replaces, memory.contents.update(fact_id, value=...)",
+    "update": "await memory.save(CONCEPT, value), or memory.contents.update(fact_id, value=...)",
     "keys concepts": "await memory.contents.concepts()",
     "export": "await memory.contents.export(path), or export_facts(memory.store, path)",
     "learn pending": "await memory.conversations.learn(), memory.conversations.pending()",

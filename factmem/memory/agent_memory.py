@@ -428,7 +428,7 @@ class AgentMemory:
     async def current(
         self, concept: Concept[Any, Any] | type[Profile] | None = None
     ) -> Sequence[AnyFact] | Profile:
-        """Return the current facts of a concept, or of all, ordered by keyword. No call to a model.
+        """Return the current facts of a concept, or of all, by keyword. No call to a model.
 
         A concept with one value has at most one `SingleFact`. A concept with many values has one
         `MultipleFacts` per save, those of the most specific place first. Without `concept`, values
@@ -465,7 +465,7 @@ class AgentMemory:
         return [value for fact in facts for value in fact.values]
 
     async def clear(self, concept: Concept[Any, Any]) -> Forgotten:
-        """Forget the current values of a concept, in all places of the memory. History keeps them.
+        """Forget the current values of a concept in all places. History keeps them.
 
         `contents.forget` forgets single values, and purges.
         """
@@ -619,7 +619,7 @@ class AgentMemory:
         source: FactSource | str | None = None,
         said_at: datetime | None = None,
     ) -> DetectionReport:
-        """Detect the facts in a text, and save them. One call to the model; none for an empty text.
+        """Detect and save the facts in a text. One call to the model; none for an empty text.
 
         The text is trusted like a message of the user. The rules are those of `auto_detect_facts`,
         and each fact quotes the text. Several texts are read in one call, oldest first: a later
@@ -697,7 +697,7 @@ class AgentMemory:
     def tools(
         self, prefix: str = "memory_", *, save: bool = False, of: Callable[[Any], Who] | None = None
     ) -> "list[MemoryTool]":
-        """Return the tools of this memory for a model; for `Agent(tools=...)` and other frameworks.
+        """Return this memory's tools for a model: for `Agent(tools=...)` and other frameworks.
 
         The tools are `recall`, like `AgentMemory.recall`; `list_concepts`; `remember`, with one
         call to the chat model and only if there is one; and `forget`. A read-only view has only the

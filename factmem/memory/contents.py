@@ -585,7 +585,7 @@ def _updated(fact: AnyFact, changes: Mapping[str, Any]) -> AnyFact:
     right, wrong = ("value", "values") if isinstance(fact, SingleFact) else ("values", "value")
     if wrong in changes:
         raise InputValueError(
-            f"The concept {fact.concept.keyword!r} needs {right}, not {wrong}: update(id, {right}=...)"
+            f"Concept {fact.concept.keyword!r} needs {right}, not {wrong}: update(id, {right}=...)"
         )
     # The old quote does not prove a new value.
     before: Any = replace(fact, source=None) if right in changes else fact

@@ -39,7 +39,9 @@ else:
                 "AnyFact Concept ConceptDefinition Fact FactSource FactState FactType "
                 "MultipleFacts SingleFact SourceKind"
             ),
-            "places": "Boundary MemoryScope MemoryScopeType MemoryScopesProfile MemorySubject Place",
+            "places": (
+                "Boundary MemoryScope MemoryScopeType MemoryScopesProfile MemorySubject Place"
+            ),
             "profile": "Profile remembered",
             "when": "StoreClock TimeProvider When",
         },

@@ -190,7 +190,7 @@ class ValueCodec:
         return self._built
 
     def check(self, value: object, keyword: str) -> Any:
-        """Return `value` after strict validation; `ValueError` names the concept and the mismatch."""
+        """Return `value` after strict validation, or raise `ValueError` with the mismatch."""
         if self.is_plain_text and type(value) is str:
             if not (value.isascii() or is_text(value)):  # a call costs as much as the rest
                 raise InputValueError(f"The value for {keyword!r} contains a lone surrogate")

@@ -32,8 +32,8 @@ class RecallFilter:
     until: datetime | None = None
     """Only facts said before this time."""
     valid_at: WhenLike | None = None
-    """What held at this time, such as "2026-06", and not what is current. It reads the places again,
-    and compares words alone."""
+    """What held at this time, such as "2026-06", and not what is current. It reads the places
+    again, and compares words alone."""
     metadata: Mapping[str, JsonValue] = field(default_factory=lambda: NO_METADATA)
     """Only facts whose metadata has all of these keys, with equal values."""
 

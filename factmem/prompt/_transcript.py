@@ -94,8 +94,8 @@ _LONGEST_GAP = 300
 
 _WORDS = (
     # English
-    "no|not(?! only| just)|never|none|neither|nor|nobody|nothing|nowhere|hardly|without|cannot|cant|dont|doesnt"
-    "|didnt|isnt|wasnt|wont|n't"
+    "no|not(?! only| just)|never|none|neither|nor|nobody|nothing|nowhere|hardly|without|cannot"
+    "|cant|dont|doesnt|didnt|isnt|wasnt|wont|n't"
     # German
     "|nicht(?! nur)|nie|niemals|kein|keine|keinen|keinem|keiner|keines|ohne|weder|kaum"
     # French, Spanish, Italian, Portuguese
@@ -641,8 +641,9 @@ def _labels_in(plain: str) -> list[Label]:
 
 
 _TURN = re.compile(
-    rf"^[ \t>*_-]*{_TIME_BEFORE}[@*_\"]{{0,2}}(?P<name>[^\W\d_][^\n:|()\[\]<>\"*.,!?;]{{0,29}}?)[*_\"]{{0,2}}"
-    r"(?:[ \t]+(?P<mark>[-|\u2013\u2014~\u00bb]|->|=>)[ \t]+(?P<said>\S[^\n]*)|[ \t]*\n(?=[^\n]*\w))",
+    rf"^[ \t>*_-]*{_TIME_BEFORE}[@*_\"]{{0,2}}"
+    r"(?P<name>[^\W\d_][^\n:|()\[\]<>\"*.,!?;]{0,29}?)[*_\"]{0,2}(?:[ \t]+"
+    r"(?P<mark>[-|\u2013\u2014~\u00bb]|->|=>)[ \t]+(?P<said>\S[^\n]*)|[ \t]*\n(?=[^\n]*\w))",
     re.MULTILINE,
 )
 """A line like "Sam - I live in Rome" or "Sam | ...", or a name alone on a line before its words."""
@@ -651,8 +652,8 @@ _TURN = re.compile(
 def _turns_in(plain: str) -> list[Label]:
     """Return the speakers of a log without colons, which may also be headings.
 
-    A name comes back, or two are before bars and sentences: own notes have dashes. What follows the last line of a
-    log whose turns have one line each is the writer's own.
+    A name comes back, or two are before bars and sentences: own notes have dashes. What follows the
+    last line of a log whose turns have one line each is the writer's own.
     """
     forms: dict[str, list[re.Match[str]]] = {}
     for match in _TURN.finditer(plain[:50_000]):

@@ -160,8 +160,8 @@ class GroupCommit(Generic[W]):
             await checkpoint_if_cancelled()
         if self._pid != os.getpid():
             raise StorageError(
-                "This process was forked by C code with the store open, so the thread that commits is "
-                "missing: fork by os.fork, or open the store in the child"
+                "This process was forked by C code with the store open, so the thread that commits "
+                "is missing: fork by os.fork, or open the store in the child"
             )
         loop = self._loops.get()
         pending = Pending(work, loop)

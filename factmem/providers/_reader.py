@@ -68,7 +68,7 @@ class FactReader:
         return [placed for found in await each_of(read, places) for placed in found]
 
     async def changes(self, place: Place, since: str) -> PlaceChanges | None:
-        """Return the changes in a place since a version; None if unknown, or a value is a misfit."""
+        """Return a place's changes since a version; None if unknown, or a value is a misfit."""
         try:
             return await self._store.changes(
                 place.subject, place.scope, since=since, concepts=self._concepts.values()

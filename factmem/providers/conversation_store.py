@@ -47,7 +47,7 @@ class Conversing(Protocol):
         ...
 
     def is_unchanged(self, place: Identity, since: object) -> bool:
-        """Return whether `changes` would return nothing, if that is known without I/O and waiting."""
+        """Return True if `changes` would surely return nothing, without I/O and waiting."""
         ...
 
 

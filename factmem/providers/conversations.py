@@ -160,7 +160,8 @@ def new_turn(
         same = orjson.loads(orjson.dumps(given)) == given
     except TypeError as exc:
         raise InputTypeError(
-            f"A message must have JSON values only: message.model_dump(exclude_none=True), or {_EXAMPLE}"
+            "A message must have JSON values only: message.model_dump(exclude_none=True), or "
+            f"{_EXAMPLE}"
         ) from exc
     if not same:  # a tuple, NaN
         raise InputValueError(f"A message would change when it is stored as JSON: {_EXAMPLE}")

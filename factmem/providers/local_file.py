@@ -118,8 +118,8 @@ class LocalFileMemoryProvider(SqlStore):
         encryption = chosen.encryption if isinstance(chosen, EncryptedStorage) else None
         if isinstance(encryption, KeyFile) and _is_inside(encryption.path, self._root):
             raise ValueError(
-                "The key file is in the folder of the store, so that each copy of the folder has its "
-                "keys too: use a file elsewhere"
+                "The key file is in the folder of the store, so that each copy of the folder has "
+                "its keys too: use a file elsewhere"
             )
         name = chosen.name if isinstance(chosen, EncryptedStorage) else "default"
         opening = Opening("default", encryption, database, must_exist=must_exist, sealed_as=name)
@@ -275,8 +275,8 @@ def _storage_of(storage: Storage | None) -> Storage:
         return SimpleStorage()
     if not isinstance(storage, SimpleStorage | EncryptedStorage):
         raise TypeError(
-            f"storage must be a storage, not {kind_of(storage)}: SimpleStorage() for a plain store, "
-            f"EncryptedStorage(Aes256GCMEncryptor(key)) for an encrypted one"
+            f"storage must be a storage, not {kind_of(storage)}: SimpleStorage() for a plain "
+            "store, EncryptedStorage(Aes256GCMEncryptor(key)) for an encrypted one"
         )
     return storage
 

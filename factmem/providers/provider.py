@@ -1,4 +1,4 @@
-"""`AgentMemoryProvider`, the protocol of a provider with four methods, and the store made of one."""
+"""`AgentMemoryProvider`, the protocol of a provider with four methods, and the store over one."""
 
 from collections.abc import Iterable
 from dataclasses import replace

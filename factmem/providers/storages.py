@@ -55,7 +55,7 @@ class SimpleStorage(_Files):
 
 @dataclass(frozen=True, slots=True)
 class EncryptedStorage(_Files):
-    """A database whose names and values are encrypted with AES-256-GCM, which also detects tampering.
+    """A database with names and values encrypted by AES-256-GCM, which also detects tampering.
 
     Raises:
         TypeError: The encryption has another type, such as a key, or the timeout or the mode is not

@@ -1,4 +1,4 @@
-"""FactStore, the class of stores: checks arguments and decides how the ledger of a place changes."""
+"""FactStore, the class of stores: checks arguments and decides how a place's ledger changes."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import astuple
@@ -101,8 +101,8 @@ class FactStore:
     It has the four methods of `AgentMemoryProvider`, and the others. `save` and `learn` encode an
     entry and append it, whatever the place has: concurrent ones can share a durable write, and what
     an entry changes is decided when it is folded. The others depend on what is there: they pass a
-    pure function, which the backend calls under the lock of the place, and again if a transaction is
-    repeated. Reads of the present first ask for what is in memory (`Backend.warm`), on the event loop.
+    pure function, which the backend calls under the lock of the place, and again if a transaction
+    is repeated. Reads of the present first ask for what is in memory (`Backend.warm`).
 
     Every method raises `StorageError` if the store could not be read or written.
 
@@ -156,8 +156,8 @@ class FactStore:
     ) -> list[L]:
         """Return the facts of a concept that are current, or were at `as_of`.
 
-        `as_of` is the time of the read, by what was recorded until then. `valid_at` is the time about
-        which is asked, as known now or at `as_of`: a moment, or a day, month or year, such as
+        `as_of` is the time of the read, by what was recorded until then. `valid_at` is the time
+        about which is asked, as known now or at `as_of`: a moment, or a day, month or year, such as
         "2026-06", for what held in it; of one value the last.
 
         Raises:
@@ -217,7 +217,7 @@ class FactStore:
     async def find(
         self, fact_id: str, place: Place, *, concepts: Iterable[Concept[Any, Any]] = ()
     ) -> AnyFact | None:
-        """Return the fact of a place with this id, of those of `load_all`; None if there is none."""
+        """Return the fact of `load_all` with this id; None if there is none."""
         named, identity = checked_concepts(concepts), self._enter_place(place)
         found = await self._presented(
             identity, lambda ledger, now: found_fact(ledger.at(now), fact_id, named, now), most=FEW
@@ -280,9 +280,9 @@ class FactStore:
         of them with an earlier `timestamp`, recorded when it may, is history at once. The history
         still shows the earlier saves and the forget.
 
-        What was forgotten has never held: no `valid_at` finds a time at which a forgotten value held,
-        nor, if `concept` or `concepts` is the only condition, any earlier value. Values of
-        a concept that are over are forgotten even if nothing is current.
+        What was forgotten has never held: no `valid_at` finds a time at which a forgotten value
+        held, nor, if `concept` or `concepts` is the only condition, any earlier value. Values of a
+        concept that are over are forgotten even if nothing is current.
 
         The conditions, such as `concept` and `value`, are those of `ForgetConditions`. With `purge`
         the storage is also rewritten without the values, including the history, messages and the
@@ -353,9 +353,9 @@ class FactStore:
     ) -> int:
         """Append entries recorded elsewhere, with their own times, and return how many were new.
 
-        An entry is new unless the place already has all of its facts, by id, so the same entries can
-        be replayed twice. What is current depends on when it was said, not on when it was replayed.
-        After an error none of the entries is stored; after a crash all are, or none.
+        An entry is new unless the place already has all of its facts, by id, so the same entries
+        can be replayed twice. What is current depends on when it was said, not on when it was
+        replayed. After an error none of the entries is stored; after a crash all are, or none.
 
         Raises:
             ValueError: An entry is invalid, or was recorded over ten minutes after this moment.
@@ -478,7 +478,7 @@ class FactStore:
         return self._conversations
 
     async def concepts(self) -> list[ConceptDefinition]:
-        """Return what the store was told about each concept, by keyword; empty if nothing was told."""
+        """Return the definition of each concept, by keyword, as the store was given it."""
         self._check_open()
         known = await self._backend.present(DEFINITIONS, definitions_in)
         return [known[keyword] for keyword in sorted(known)]
@@ -496,7 +496,7 @@ class FactStore:
         await define(self._backend, told)
 
     async def begin(self, operation: str) -> datetime:
-        """Return when an operation over the whole store was begun: by the first call, by default now."""
+        """Return when an operation over the whole store was begun; the first call sets it."""
         self._check_open()
         return await begun(self._backend, operation)
 

@@ -201,7 +201,7 @@ class PostingLists:
         return Term(len(own), [slot for slot, _, _ in kept], [each for _, each, _ in kept], own)
 
     def dense_term(self, np: Array, term: str, mask: Array | None) -> Term:
-        """Return the documents of a term as numpy arrays, without the own ones; `mask` may be None."""
+        """Return a term's documents as numpy arrays, without the own ones; `mask` may be None."""
         if (postings := self._of(term)) is None:
             return Term(0, np.zeros(0, np.intp), np.zeros(0), ())
         slots, counts = np.array(postings.slots, np.intp), np.array(postings.counts, np.float64)
@@ -563,7 +563,7 @@ class TermIndex:
         """Return the result of `_by_letters`, by numpy."""
         parts = list[tuple[Array, Array, Array]]()
         for vocabulary, own_numbers in self._lists.lettered(np, slots):
-            # Most terms have no letters of the question: none, if it is in syllables or pictographs.
+            # Most terms share no letters with the question: none, if it is in Korean or Chinese.
             found = [vocabulary.nearest(np, word, None) for word in query.wanted]
             if not any(len(numbers) for numbers, _ in found):
                 continue
@@ -635,7 +635,7 @@ def rarity(holders: int, size: int) -> float:
 
 
 def _top(scores: Mapping[int, float], few: int) -> list[int]:
-    """Return the slots of the best scores that are compared by letters, with those equal to the last.
+    """Return the slots of the best scores to compare by letters, with those equal to the last.
 
     Without the equal ones if these are many; never some of them, as their order is by chance.
     """

@@ -234,14 +234,16 @@ def named_entity(asked: Iterable[Word], entities: Collection[str]) -> str | None
 
 _YEARS_BACK = 20
 _WHEN = re.compile(
-    r"\b(?:when|while)\s(?P<clause>(?!(?:is|are|was|were|will|would|did|do|does|has|have|had|can|could|should)\b)"
-    r"\w+\s[^,?.!;]+)|(?P<korean>(?<![^\s,?.!])[^\s,?.!]+(?:\s[^\s,?.!]+){0,2})\s(?:때|시절|동안)",
+    r"\b(?:when|while)\s(?P<clause>"
+    r"(?!(?:is|are|was|were|will|would|did|do|does|has|have|had|can|could|should)\b)\w+\s[^,?.!;]+)"
+    r"|(?P<korean>(?<![^\s,?.!])[^\s,?.!]+(?:\s[^\s,?.!]+){0,2})\s(?:때|시절|동안)",
     re.IGNORECASE,
 )
 _ISO = re.compile(r"(?<![\d-])(?:19|20)\d\d(?:-\d\d(?:-\d\d)?)?(?![\d-])", re.ASCII)
 _FOREVER = float("inf")
 _RECENT = re.compile(
-    r"\b(?:most recent|latest|newest|recently|lately|zuletzt|neueste|kürzlich|neulich)|최근|요즘|最近|最新",
+    r"\b(?:most recent|latest|newest|recently|lately|zuletzt|neueste|kürzlich|neulich)"
+    r"|최근|요즘|最近|最新",
     re.IGNORECASE,
 )
 _RECENT_SECONDS = 30 * 86_400.0
@@ -385,7 +387,7 @@ class Conversations:
 
     @property
     def loose(self) -> "array[int] | None":
-        """A number for the conversation of each slot whose fact has no message number, -1 for others.
+        """A number for the conversation of each fact without a message number, -1 for others.
 
         None if all are -1. It may be shorter than the facts; the remaining ones count as -1.
         """

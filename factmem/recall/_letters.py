@@ -2,8 +2,8 @@
 
 Endings, compounds, typing errors and other spellings change some letters of a word and keep the
 rest, so that words are compared by the groups of two and of three letters in them, their beginning
-and their end included. The measure is the coefficient of Dice. Letters are folded first: case, width, marks,
-and letters of other scripts to Latin ones, so that "Müller", "Mueller" and "Мюллер" are similar.
+and their end included. The measure is the coefficient of Dice. Letters are folded first: case,
+width, marks, and other scripts to Latin: "Müller", "Mueller" and "Мюллер" are similar.
 """
 
 from collections import Counter
@@ -38,10 +38,13 @@ _NEW = 1_000
 ms for 30,000 terms."""
 
 _CYRILLIC = (
-    "а:a б:b в:v г:g ґ:g д:d е:e є:e ж:zh з:z и:i і:i ї:i й:y к:k л:l м:m н:n о:o п:p р:r с:s т:t у:u "
-    "ф:f х:h ц:c ч:ch ш:sh щ:sh ъ: ы:y ь: э:e ю:yu я:ya ё:e ў:u"
+    "а:a б:b в:v г:g ґ:g д:d е:e є:e ж:zh з:z и:i і:i ї:i й:y к:k л:l м:m н:n о:o п:p р:r с:s т:t "
+    "у:u ф:f х:h ц:c ч:ch ш:sh щ:sh ъ: ы:y ь: э:e ю:yu я:ya ё:e ў:u"
 )
-_GREEK = "α:a β:b γ:g δ:d ε:e ζ:z η:i θ:th ι:i κ:k λ:l μ:m ν:n ξ:x ο:o π:p ρ:r σ:s ς:s τ:t υ:u φ:f χ:h ψ:ps ω:o"
+_GREEK = (
+    "α:a β:b γ:g δ:d ε:e ζ:z η:i θ:th ι:i κ:k λ:l μ:m ν:n ξ:x ο:o π:p ρ:r σ:s ς:s τ:t υ:u φ:f "
+    "χ:h ψ:ps ω:o"
+)
 _LATIN = {ord(each[0]): each[2:] for each in f"{_CYRILLIC} {_GREEK}".split(" ")}
 
 

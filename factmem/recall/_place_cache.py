@@ -256,7 +256,7 @@ class IndexCache:
         places: Sequence[Place],
         make: Callable[[], X],
     ) -> X:
-        """Return an index; drop the least recently used ones beyond the limits before making one."""
+        """Return an index; drop the least recently used beyond the limits before making one."""
         key = frozenset(places)
         with self._lock:
             index = indexes.get(key)

@@ -103,10 +103,11 @@ async def held_beside(
         times = _times(query, now)
         if clause := clause_of_time(query.text):
             ever = await _held(store, places, EVER)
-            times += await cache.work(lambda: _indexed(places, ever).periods_of(clause))  # noqa: B023 - run at once
+            index = await cache.work(partial(_indexed, places, ever))
+            times += await cache.work(partial(index.periods_of, clause))
         for span in times[:_MOST]:
             held = await _held(store, places, _when(span))
-            # The others are in it for their words' rarity: without a past fact all would be in vain.
+            # Current facts only count how rare words are: without a past fact, nothing is found.
             if any(is_past(each.place, each.fact) for each in held):
                 index = await cache.work(partial(_indexed, places, held))
                 matches = await cache.work(partial(index.search, query, now))
@@ -191,8 +192,8 @@ class FactSearch:
     """Searches the facts of one store, with indexes that are kept between searches.
 
     A place is read again only if its version changed, or if the store returns no versions. Views of
-    one store may share the cache. A search runs in a worker thread. Any number of tasks, threads and
-    event loops may call an instance.
+    one store may share the cache. A search runs in a worker thread. Any number of tasks, threads
+    and event loops may call an instance.
     """
 
     def __init__(

@@ -4,7 +4,7 @@ The candidates of a question are put into an index as for a search in memory, wi
 all facts or messages of their places, so that one ranking scores both. Their terms are in their
 rows, as numbers with counts, so that only the facts of the best ones are read:
 
-    number of terms said | of own terms | 24 bits of each term, and 8 of its count | counts of those said
+    number of terms said | of own terms | each term's 24 bits, and 8 of its count | counts said
 
 First those of the text that finds its neighbours, too, then other own ones, then those around it.
 """

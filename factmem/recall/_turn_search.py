@@ -42,9 +42,9 @@ names only another speaker. first: it has a word of the first person. number: th
 a number or a time, and the message has one."""
 
 _FIRST = re.compile(
-    r"(?<!\w)(?:i|my|me|mine|we|our|us|ich|mein\w*|mir|mich|wir|unser\w*|yo|mi|mis|me|nosotros|je|j|moi"
-    r"|mon|ma|mes|nous|io|mio|mia|noi|eu|meu|minha|nós|ik|mijn|wij|я|мне|меня|мой|моя|мы|нас|наш\w*"
-    r"|(?:나|내|저|제|우리)(?:는|가|도|를|의|한테|에게)?|أنا)(?!\w)|[我私僕俺咱]",
+    r"(?<!\w)(?:i|my|me|mine|we|our|us|ich|mein\w*|mir|mich|wir|unser\w*|yo|mi|mis|me|nosotros|je|j"
+    r"|moi|mon|ma|mes|nous|io|mio|mia|noi|eu|meu|minha|nós|ik|mijn|wij|я|мне|меня|мой|моя|мы|нас"
+    r"|наш\w*|(?:나|내|저|제|우리)(?:는|가|도|를|의|한테|에게)?|أنا)(?!\w)|[我私僕俺咱]",
     re.IGNORECASE,
 )
 _ASKS_NUMBER = re.compile(
@@ -55,9 +55,9 @@ _ASKS_NUMBER = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(
-    r"\d|(?<!\w)(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|twenty|thirty"
-    r"|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|half|\w+day|january|february|march"
-    r"|april|june|july|august|september|october|november|december|yesterday|tomorrow)(?!\w)",
+    r"\d|(?<!\w)(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|twenty"
+    r"|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|half|\w+day|january|february"
+    r"|march|april|june|july|august|september|october|november|december|yesterday|tomorrow)(?!\w)",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"\w+")

@@ -67,7 +67,7 @@ class SqlStoreSync(StoreSync[D]):
     def compact(
         self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta = timedelta(0)
     ) -> int:
-        """Rewrite a place without older history, and return the number of freed bytes of entries."""
+        """Rewrite a place without older history, and return the number of freed bytes."""
         return self._portal.call(self._wrapped.compact, subject, scope, keep_history=keep_history)
 
     def anchor(self, *, progress: Callable[[int, int], None] | None = None) -> str:

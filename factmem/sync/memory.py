@@ -185,7 +185,7 @@ class MemorySync(WrapsContext[AgentMemory]):
     def current(
         self, concept: Concept[Any, Any] | type[Profile] | None = None
     ) -> Sequence[AnyFact] | Profile:
-        """Return the current facts of a concept, or of all, ordered by keyword. No call to a model."""
+        """Return the current facts of a concept, or of all, by keyword. No call to a model."""
         any_call: Any = self._wrapped.current
         result: Sequence[AnyFact] | Profile = self._portal.call(any_call, concept)
         return result
@@ -199,7 +199,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         return self._portal.call(self._wrapped.values, concept)
 
     def clear(self, concept: Concept[Any, Any]) -> Forgotten:
-        """Forget the current values of a concept, in all places of the memory. History keeps them."""
+        """Forget the current values of a concept in all places. History keeps them."""
         return self._portal.call(self._wrapped.clear, concept)
 
     @overload
@@ -280,7 +280,7 @@ class MemorySync(WrapsContext[AgentMemory]):
         source: FactSource | str | None = None,
         said_at: datetime | None = None,
     ) -> DetectionReport:
-        """Detect the facts in a text, and save them. One call to the model; none for an empty text."""
+        """Detect and save the facts in a text. One call to the model; none for an empty text."""
         return self._portal.call(self._wrapped.remember, text, source=source, said_at=said_at)
 
     def recall(
@@ -321,7 +321,7 @@ class MemorySync(WrapsContext[AgentMemory]):
     def tools(
         self, prefix: str = "memory_", *, save: bool = False, of: Callable[[Any], Who] | None = None
     ) -> list[ToolSync]:
-        """Return the tools of this memory for a model; for `Agent(tools=...)` and other frameworks."""
+        """Return this memory's tools for a model: for `Agent(tools=...)` and other frameworks."""
         return [
             ToolSync(each, self._portal) for each in self._wrapped.tools(prefix, save=save, of=of)
         ]

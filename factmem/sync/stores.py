@@ -140,7 +140,7 @@ class StoreSync(WrapsContext[S]):
     def find(
         self, fact_id: str, place: Place, *, concepts: Iterable[Concept[Any, Any]] = ()
     ) -> AnyFact | None:
-        """Return the fact of a place with this id, of those of `load_all`; None if there is none."""
+        """Return the fact of `load_all` with this id; None if there is none."""
         return self._portal.call(self._wrapped.find, fact_id, place, concepts=concepts)
 
     def load_by_description(
@@ -209,7 +209,7 @@ class StoreSync(WrapsContext[S]):
         return self._portal.call(self._wrapped.rewrite, edit, subject, scope)
 
     def concepts(self) -> list[ConceptDefinition]:
-        """Return what the store was told about each concept, by keyword; empty if nothing was told."""
+        """Return the definition of each concept, by keyword, as the store was given it."""
         return self._portal.call(self._wrapped.concepts)
 
     def list_places(

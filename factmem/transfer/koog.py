@@ -146,8 +146,8 @@ def content_of(path: Path, unseal: Unseal | None) -> object:
             data = unseal(binascii.a2b_base64(data, strict_mode=True))
         except ValueError:  # binascii.Error is one too
             raise InputValueError(
-                "cannot be decrypted with this key: the key is wrong, or the file is not encrypted, "
-                "truncated or damaged"
+                "cannot be decrypted with this key: the key is wrong, or the file is not "
+                "encrypted, truncated or damaged"
             ) from None
     try:
         return parsed_json(data)

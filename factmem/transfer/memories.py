@@ -1,7 +1,8 @@
 """Imports of memories that mem0, CrewAI, Graphiti and the memory server of MCP return.
 
-Each record is converted to a memory, and the memories of each place are written as facts. A field of the wrong type raises `ValueError` with its name. Ignoring it could lose a time, or show
-a memory to all users.
+Each record is converted to a memory, and the memories of each place are written as facts. A field
+of the wrong type raises `ValueError` with its name: if it were ignored, a memory could lose its
+time, or be shown to all users.
 """
 
 import json

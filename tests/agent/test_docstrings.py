@@ -32,7 +32,7 @@ def parsed(docstring: str | None) -> tuple[str, dict[str, str]]:
             {"city": "The city.", "day": "The day."},
         ),
         (
-            "Tell.\n\n    Args:\n        city (str): The city.\n        day (int, optional): Day.\n",
+            "Tell.\n\n    Args:\n        city (str): The city.\n        day (int, optional): Day.",
             "Tell.",
             {"city": "The city.", "day": "Day."},
         ),

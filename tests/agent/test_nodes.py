@@ -188,7 +188,7 @@ NODES: list[tuple[MemoryNode, list[MemorySubject]]] = [
     (node_save_to_memory([THEME], COMPANY, PRODUCT), [ALICE]),
     (node_save_to_memory_auto_detect_facts(subjects=[BOB]), [ALICE]),
 ]
-"""Nodes whose subject the run does not bind, or not to one, and those whose subject is none of its."""
+"""Nodes whose subject the run does not bind, or not to one, or which is none of the run's."""
 
 
 @table(("node", "subjects"), NODES, ids=range(len(NODES)))

@@ -230,7 +230,7 @@ async def test_a_cancelled_run_waits_for_a_sync_tool_and_keeps_its_result() -> N
 
 
 async def test_a_run_without_end_is_stopped() -> None:
-    """After `max_steps` calls to the model, with the conversation, so that a caller can continue."""
+    """After `max_steps` calls to the model, with the conversation, to be continued."""
     model = ScriptedChatModel(*[calls(("add", {"a": 1, "b": 1}))] * 3, "Two.")
     agent = Agent(model, tools=[add], max_steps=3)
 

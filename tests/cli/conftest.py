@@ -9,7 +9,7 @@ import typer.testing
 
 @pytest.fixture(scope="session", autouse=True)
 def built_once() -> Iterator[None]:
-    """Keep the command that Typer makes of the functions: each call made it anew, in two thirds of its time."""
+    """Keep the command that Typer builds, which takes two thirds of the time of each call."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.testing, "_get_command", functools.cache(typer.main.get_command))
         yield

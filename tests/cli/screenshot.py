@@ -48,7 +48,8 @@ _FACTS: tuple[AnyFact, ...] = (
 async def _picture(folder: str) -> str:
     user = MemorySubject("user", "", priority_level=1, per_entity=True)
     app = MemoryScope.Product("my-app")
-    # The store records a save at its clock's time, so a fixed clock gives the same picture each time.
+    # The store records a save at its clock's time, so a fixed clock gives the same picture each
+    # time.
     async with LocalFileMemoryProvider(folder, clock=lambda: _WHEN) as store:
         for name in ("alice", "bob"):
             await store.save_many(_FACTS, user.of(name), app)

@@ -195,7 +195,7 @@ async def test_the_inbox_is_the_first_list(tmp_path: Path) -> None:
 
 
 async def test_the_inbox_begins_at_its_top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While places are read, and later ones stand first. Afterwards the cursor stays on its value."""
+    """While places are read, later ones come first. Afterwards the cursor is on its value."""
     async with LocalFileMemoryProvider(tmp_path) as store:
         for name in "abcd":
             await store.save(SingleFact(THEME, name, source=QUOTED), USER.of(name), APP)

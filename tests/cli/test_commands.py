@@ -745,7 +745,8 @@ def test_a_day_includes_its_hours(tmp_path: Path) -> None:
     store, file = ["--store", str(tmp_path / "m")], tmp_path / "rows.csv"
     file.write_text(
         "place,keyword,value,type,timestamp\n"
-        f"{ALICE},city,Busan,text,2026-03-30T23:59:59Z\n{ALICE},city,Seoul,text,2026-03-31T23:59:59Z\n"
+        f"{ALICE},city,Busan,text,2026-03-30T23:59:59Z\n"
+        f"{ALICE},city,Seoul,text,2026-03-31T23:59:59Z\n"
     )
     call(*store, "import", str(file))
     assert ask(*store, "show", ALICE, "--as-of", "2026-03-31")[0]["value"] == "Seoul"

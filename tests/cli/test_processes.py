@@ -252,7 +252,8 @@ def test_files_of_the_current_folder_replace_no_module(tmp_path: Path) -> None:
 def test_the_package_starts_no_processes() -> None:
     """A child would need the guards of its parent: for its search path, its keys and its output."""
     starts = re.compile(
-        r"\b(subprocess|multiprocessing|open_process|run_process|os\.(exec|spawn|posix_spawn|system))\b"
+        r"\b(subprocess|multiprocessing|open_process|run_process"
+        r"|os\.(exec|spawn|posix_spawn|system))\b"
     )
     package = Path(factmem.__file__).parent
     files = [file for file in package.rglob("*.py") if "testing" not in file.parts]

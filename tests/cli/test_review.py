@@ -47,7 +47,8 @@ SECRET = "s" * 40
 TOKENS = Tokens(SECRET, 8765)
 HOST = "http://127.0.0.1:8765"
 TURNS = "\u202e\u202c\U000e0041\u2066"
-EVIL = f""""><script>alert(1)</script><img src=x onerror=alert(2)>' onmouseover='alert(3) javascript:{TURNS}x"""
+EVIL = f""""><script>alert(1)</script><img src=x onerror=alert(2)>\
+' onmouseover='alert(3) javascript:{TURNS}x"""
 
 
 @dataclass

@@ -1,1 +1,1 @@
-"""The contracts of stores, one topic a file: `stores` collects those of every store, `durable` those of folders."""
+"""The contracts of stores: `stores` collects those of every store, `durable` those of folders."""

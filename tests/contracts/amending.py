@@ -31,12 +31,12 @@ def instead(value: str) -> Amendment:
 
 
 class Amending:
-    """`amend` appends the entries that a function derives from a ledger, without a write in between."""
+    """`amend` appends the entries that a function derives from a ledger, with no write between."""
 
     async def test_a_change_sees_the_ledger_and_is_kept(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
-        """All saves and forgettings of an entry apply together, at the time passed to the function."""
+        """All saves and forgettings of an entry apply together, at the time the function gets."""
         await provider.save(languages("java"), USER, AGENT)
         clock.advance()
         given: list[tuple[list[Entry], str]] = []
@@ -60,7 +60,7 @@ class Amending:
         ]
 
     async def test_a_change_of_what_is_current(self, provider: FactStore) -> None:
-        """Without history: the first entry creates the place, the next one sees it, None changes nothing."""
+        """The first entry creates the place, the next one sees it, None changes nothing."""
         seen: list[list[object]] = []
 
         def change(ledger: Ledger, now: str) -> Entry:

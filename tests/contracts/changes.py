@@ -158,7 +158,7 @@ class Changes:
         await follower.check()
 
     async def test_a_changed_value_that_does_not_fit_is_an_error(self, provider: FactStore) -> None:
-        """The error names the concept and not the value. After the value is forgotten, changes are known."""
+        """The error names the concept, not the value. Once it is forgotten, changes are known."""
         day: Concept[Any, Any] = Concept(DAYS, "A day", value_type=date)
         await begin(provider)
         typed, plain = _Follower(provider, [day]), _Follower(provider)

@@ -90,7 +90,7 @@ class Indexes:
         assert await provider.read_index(PERSON.of("cafe\u0301"), AGENT) == b"4"
 
     async def test_an_index_makes_no_place(self, provider: FactStore) -> None:
-        """For an empty place the store may keep it or not, and returns which. It creates nothing else."""
+        """The store returns whether it keeps it for an empty place. It creates nothing else."""
         version = await provider.version(USER, AGENT)
 
         is_kept = await provider.write_index(USER, AGENT, INDEX, version=version)

@@ -90,7 +90,7 @@ class Places:
     async def test_a_place_reports_its_size(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
-        """The number of current values, the bytes with history, and the times of the oldest and newest value."""
+        """Current values, bytes with history, and the times of the oldest and the newest value."""
         await provider.save(theme("dark"), USER, AGENT)
         clock.advance(timedelta(days=1))
         await provider.save(languages("java", "rust"), USER, AGENT)

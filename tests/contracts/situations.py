@@ -1,6 +1,7 @@
 """Situations of valid time: what was said when, and what held when.
 
-The model in `tests/ledger/test_validity.py` has no states, expiry, zones, and no days that begin at noon.
+The model in `tests/ledger/test_validity.py` has no states, expiry, zones, and no days that begin at
+noon.
 """
 
 from collections.abc import Iterator

@@ -48,7 +48,8 @@ class FactStoreContract(
 ):
     """The contract of `FactStore`, which includes that of a provider.
 
-    Conversations are left out: `WholeStoreContract` has them. Override `make_provider`. If creating a store needs other fixtures, override the fixture `provider`
+    Conversations are left out: `WholeStoreContract` has them. Override `make_provider`. If creating
+    a store needs other fixtures, override the fixture `provider`
     instead: request the fixture `clock` there and pass it to the store. If two instances can share
     their data, override the fixture `second` too: it returns another instance on the data of
     `provider`, on the same clock.

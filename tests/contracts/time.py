@@ -58,7 +58,7 @@ class Expiry:
     async def test_what_expired_does_not_come_back(
         self, provider: FactStore, clock: SettableClock
     ) -> None:
-        """Neither the value that it had replaced, nor the expired value after the clock is set back."""
+        """Neither the value that it replaced, nor the expired value after the clock is set back."""
         await provider.save(theme("light"), USER, AGENT)
         await provider.save(theme("dark", expires_at=START + HOUR), USER, AGENT)
         clock.now = START + HOUR
@@ -132,7 +132,7 @@ class LookingBack:
         assert await themes(provider) == ["dark"]
 
     async def test_expiry_is_judged_then(self, provider: FactStore, clock: SettableClock) -> None:
-        """It includes values that had not expired by then; for a future time, it omits those that will have."""
+        """It includes values that had not expired by then; in the future, it omits expired ones."""
         expires = START + HOUR
         await provider.save(theme("dark", expires_at=expires), USER, AGENT)
         before = [await themes(provider, START), await themes(provider, expires)]

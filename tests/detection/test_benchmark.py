@@ -81,8 +81,14 @@ def wrong_answers() -> str:
     lines = [
         "# Wrong answers, and what becomes of each",
         "",
-        "Plausible wrong answers of a model, tried one by one in `tests/detection/test_wrong_answers.py`. A flagged",
-        "one is in `report.doubtful`: a near quote is stored and marked, all others are proposals. Those marked **stored**",
+        (
+            "Plausible wrong answers of a model, tried one by one in "
+            "`tests/detection/test_wrong_answers.py`. A flagged"
+        ),
+        (
+            "one is in `report.doubtful`: a near quote is stored and marked, all others are "
+            "proposals. Those marked **stored**"
+        ),
         'are for `Detection(verify="new")`; the others are refused.',
         "",
         "| wrong answer | said | quote | value | outcome |",

@@ -150,8 +150,10 @@ def test_long_keywords_take_little_time(text: str) -> None:
 
 @pytest.mark.storm
 @pytest.mark.parametrize(
-    "text", ["if " * 20_000, '"' * 60_000, "not " * 15_000, "1" * 60_000, "1 " * 30_000, "> \n" * 20_000,
-             "일" * 50_000, "password " * 7_000, "vor ein tag " * 5_000, "<<" * 30_000, "-" * 60_000, "my brother is " * 4_000, "says " * 12_000,
+    "text", ["if " * 20_000, '"' * 60_000, "not " * 15_000, "1" * 60_000, "1 " * 30_000,
+             "> \n" * 20_000,
+             "일" * 50_000, "password " * 7_000, "vor ein tag " * 5_000, "<<" * 30_000,
+             "-" * 60_000, "my brother is " * 4_000, "says " * 12_000,
              "'a " * 20_000, "a: b, c, d\n" * 5_000, "<a " * 20_000, "explain " * 7_000]
 )  # fmt: skip
 def test_long_messages_take_little_time(text: str) -> None:
@@ -167,7 +169,7 @@ def test_long_messages_take_little_time(text: str) -> None:
 
 
 async def test_a_short_chat_costs_what_the_documentation_says() -> None:
-    """The rules take about 600 tokens, and a chat of one message with its schema less than 1,400."""
+    """The rules take about 600 tokens, a chat of one message with its schema under 1,400."""
     store = InMemoryProvider()
     pets = Concept("pets", "Pets of the user", FactType.MULTIPLE)
     january = datetime(2024, 1, 5, tzinfo=UTC)

@@ -396,11 +396,15 @@ LISTED = ">I noted: you live in Leeds, you are vegetarian, and your brother Tom 
     [
         ("Right.", "Right", "diet", "vegetarian", "confirmed", "stored"),
         ("Right.", "Right", "diet", "vegetarian", "stated", "flagged: value"),
-        ("Not Leeds. The rest is right.", "The rest is right", "diet", "vegetarian", "confirmed", "stored"),
-        ("Not Leeds. The rest is right.", "The rest is right", "home", "Leeds", "confirmed", "flagged: value"),
-        ("Not Leeds. The rest is right.", "The rest is right", "home", "Leeds", "stated", "flagged: value"),
+        ("Not Leeds. The rest is right.", "The rest is right", "diet", "vegetarian", "confirmed",
+         "stored"),
+        ("Not Leeds. The rest is right.", "The rest is right", "home", "Leeds", "confirmed",
+         "flagged: value"),
+        ("Not Leeds. The rest is right.", "The rest is right", "home", "Leeds", "stated",
+         "flagged: value"),
         ("The rest is right.", "The rest is right", "pet", "parrot", "confirmed", "flagged: value"),
-        ("The rest is right.", "The rest is right", "diet", "vegetarian", "denied", "flagged: value, model"),
+        ("The rest is right.", "The rest is right", "diet", "vegetarian", "denied",
+         "flagged: value, model"),
     ],
 )  # fmt: skip
 def test_agreement_is_evidence_for_what_was_said_before(

@@ -68,7 +68,7 @@ PASTED = [
     "SELECT 1; -- {}",
     "https://example.com/rules\n{}",
     "Acme Ltd. Home. Products. {}. © 2024 Acme. All rights reserved.",
-    "The weather was fine that day.\nWe walked along the river.\nThen it rained.\nWe went home.\n{}",
+    "The weather was fine that day.\nWe walked along a river.\nThen it rained.\nWe went home.\n{}",
     "Look at this\n\nA first line\na second line\na third line\na fourth line\n{}",
     "It was a long walk. " * 25 + "{}",
     "Please remember it all:\none\ntwo\nthree\nfour\n{}",

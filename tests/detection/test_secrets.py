@@ -19,25 +19,32 @@ keychain keyboard keystone keynote monkey turkey whiskey hockey jockey donkey to
 cards cardigan cardamom cardio cardinal cardboard discard postcard flashcards codec codecov barcode
 codeine secretary secretion secrets accessory accession privateer apiary apical recovery seedlings
 seeds licenser cvvc pwdless 1Password KeePassXC Bitwarden LastPass YubiKey-5C GPG-3 TOTP/HOTP
-C++ C# F#/.NET node.js@20 TypeScript/React iPhone-15 Wi-Fi-6E USB-C H2O GmbH&Co. AT&T B&B R2-D2 AC/DC
-Passwörter-Manager Passau Passagier Pinsel Pinguin Pinnwand Kennwortschutz Geheimtipp
-contrasentido passeport senhora пароход парольный 핀란드 비밀스러운 암호화폐 카드지갑 핀셋 パス 密切 密度 密码学 密碼學
+C++ C# F#/.NET node.js@20 TypeScript/React iPhone-15 Wi-Fi-6E USB-C H2O GmbH&Co. AT&T B&B R2-D2
+AC/DC Passwörter-Manager Passau Passagier Pinsel Pinguin Pinnwand Kennwortschutz Geheimtipp
+contrasentido passeport senhora пароход парольный 핀란드 비밀스러운 암호화폐 카드지갑 핀셋 パス
+密切 密度 密码学 密碼學
 """
 TEMPLATES = """
 {a}/{b}|{a} & {b}|{a}, {b} (2019)|{a}-{b}: 3 pieces|allergic to {a}/{b}|likes {a} + {b}|{a}+{b}!
-{a} #7 and {b}|wears {a}/{b} shoes|reads {a}@{b}|{a}: {b} 2.0|mag {a}/{b}|le gusta {a}/{b}|{a}와 {b}!
+{a} #7 and {b}|wears {a}/{b} shoes|reads {a}@{b}|{a}: {b} 2.0|mag {a}/{b}|le gusta {a}/{b}
+{a}와 {b}!
 {a}・{b}|喜欢{a}/{b}
 """.replace("\n", "|").strip("|").split("|")  # fmt: skip
 NUMBERS = """
-4006381333931 4012345678901 9783161484100 DE89 3704 0044 0532 0130 00|FR76 3000 6000 0112 3456 7890 189
+4006381333931 4012345678901 9783161484100 DE89 3704 0044 0532 0130 00
+FR76 3000 6000 0112 3456 7890 189
 +49 170 12345678|+82-10-1234-5678|2024-05-12 18:30|192.168.178.24|3.14159265358979|2,300,000,000
-order 300123456789012|GB29 NWBK 6016 1331 9268 19|51.5074, -0.1278|1Z999AA10123456784|00340434161094015902
+order 300123456789012|GB29 NWBK 6016 1331 9268 19|51.5074, -0.1278|1Z999AA10123456784
+00340434161094015902
 """.replace("\n", "|").strip("|").split("|")  # fmt: skip
 SENTENCES = """
-My password manager is 1Password|I think passwords are dead|I reset my password/PIN last week|My pin collection has 300+ pins
+My password manager is 1Password|I think passwords are dead|I reset my password/PIN last week
+My pin collection has 300+ pins
 My password is too long to type|The PIN is easy to remember|I use passwordless/SSO logins
-I lost my credit card, number unknown|My private key/public key setup is boring|Ich habe mein Passwort vergessen
-비밀번호를 잊어버렸어요|我忘了密码|パスワードを忘れました|Mi contraseña es demasiado larga|I got the seed phrase/backup question wrong
+I lost my credit card, number unknown|My private key/public key setup is boring
+Ich habe mein Passwort vergessen
+비밀번호를 잊어버렸어요|我忘了密码|パスワードを忘れました|Mi contraseña es demasiado larga
+I got the seed phrase/backup question wrong
 """.replace("\n", "|").strip("|").split("|")  # fmt: skip
 
 
@@ -129,7 +136,7 @@ def lines(name: str) -> list[str]:
 
 
 def judged(line: str, **more: str) -> str:
-    """Return the outcome of a line: a chat, a quote from its last message, a keyword and a value."""
+    """Return the outcome of a line: chat, quote from its last message, keyword and value."""
     said, quote, keyword, value = line.split(" | ")
     texts = [re.sub("^> ", ">", text) for text in said.split(" // ")]
     item = {"message": len(texts) - 1, "quote": quote, "keyword": keyword, "value": value}

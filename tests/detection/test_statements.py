@@ -347,7 +347,7 @@ async def test_a_second_call_keeps_proposes_and_drops() -> None:
 
 
 async def test_a_second_call_settles_doubts() -> None:
-    """A value in other words than its quote is a proposal, unless the call finds that it follows."""
+    """A value in other words than its quote is proposed, unless the call finds that it follows."""
     given = answer(said("Lisbon", 0, "city", quote="live there"))
     for model, expected in (
         (ScriptedChatModel(given, checks("keep")), ([("Lisbon",)], [])),

@@ -167,7 +167,10 @@ def test_other_words_are_no_times(text: str) -> None:
 
 @pytest.mark.parametrize("on", [date.min, date.max, date(2024, 2, 29)])
 def test_times_at_the_ends_of_the_calendar_are_read(on: date) -> None:
-    text = "last week, next Friday, 999 years ago, in 999 months, from February 29 to March 2023, 내년 겨울"
+    text = (
+        "last week, next Friday, 999 years ago, in 999 months, from February 29 to March 2023, "
+        "내년 겨울"
+    )
 
     assert spoken_times(text, on)
 

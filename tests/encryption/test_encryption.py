@@ -209,7 +209,7 @@ class TestKey:
         assert Key.from_file(file) == Key(SECRET)
 
     def test_a_file_that_nobody_can_write_is_a_mounted_secret(self, tmp_path: Path) -> None:
-        """Docker mounts secrets with mode 0444 and Kubernetes with 0440, and nobody can change that."""
+        """Docker mounts secrets with mode 0444 and Kubernetes with 0440, which is fixed."""
         file = tmp_path / "factmem"
         file.write_text(Key(SECRET).to_base64())
         for mode in (0o400, 0o440, 0o444, 0o600):

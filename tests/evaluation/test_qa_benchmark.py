@@ -1,4 +1,4 @@
-"""benchmarks.qa: each arm gives the reader what it says, and answers are scored by hand-made rules."""
+"""benchmarks.qa: each arm gives the reader what it says; answers are scored by rules."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A LangChain chat model for an endpoint that speaks the OpenAI API, instead of the large langchain-openai."""
+"""A LangChain chat model for the OpenAI API, instead of the large langchain-openai."""
 
 from typing import Any
 

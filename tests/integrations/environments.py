@@ -150,7 +150,8 @@ def _environment(name: str, requirements: tuple[str, ...], alone: tuple[str, ...
 def _is_passed(framework: Framework, label: str, python: Path) -> bool:
     versions = _versions(python, framework)
     print(f"== {framework.name} ({label}): {versions}", flush=True)
-    # Programs of npm and workers that are killed are marked as storms, which the default leaves out.
+    # Programs of npm and workers that are killed are marked as storms, which the default leaves
+    # out.
     run = [str(python), "-m", "pytest", "-q", "-W", "default", "-p", "no:cacheprovider", "-m", ""]
     commands = [[*run, f"tests/integrations/test_{framework.module}.py"]]
     commands += [[str(python), f"examples/{each}.py"] for each in framework.examples]

@@ -3,7 +3,8 @@
     class TestContract(KilledWorkers, AdapterContract): ...
 
 The program that chats and the worker are processes of their own, with one folder. A worker kills
-itself while its model is asked ("asked"), or when its facts are saved and its chat is still due ("saved").
+itself while its model is asked ("asked"), or when its facts are saved and its chat is still due
+("saved").
 """
 
 import os

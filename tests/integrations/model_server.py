@@ -22,7 +22,7 @@ class ModelServer(ChatServer):
         return "\n".join(str(each["content"]) for each in messages if each["role"] == "system")
 
     def check_second_turn(self) -> None:
-        """Check that both turns of a run know the editor, and the second the shell that a tool saved."""
+        """Check that both turns know the editor, and the second the shell that a tool saved."""
         shown = [('"vim"' in self.system(n), '"fish"' in self.system(n)) for n in (0, 1)]
         assert shown == [(True, False), (True, True)]
 

@@ -1,4 +1,4 @@
-"""The session tests of the OpenAI Agents SDK, with `ConversationSession` instead of `SQLiteSession`.
+"""The session tests of the OpenAI Agents SDK, with `ConversationSession` of factmem.
 
     pip download --no-deps --no-binary :all: openai-agents && tar xzf openai_agents-*.tar.gz
     python tests/integrations/session_tests.py openai_agents-*/ [ARGUMENT OF PYTEST ...]

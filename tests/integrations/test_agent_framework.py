@@ -124,7 +124,7 @@ async def test_wrong_arguments_raise() -> None:
 
 
 async def test_a_session_is_a_conversation_of_its_user() -> None:
-    """Another process continues it with the id of the session alone, and the state has no message."""
+    """Another process continues it with the session's id alone; the state has no message."""
     memory = await vim_memory()
 
     async def say(user: str, text: str) -> tuple[str, dict[str, Any]]:

@@ -106,7 +106,7 @@ async def test_other_system_prompts(server: ModelServer, prompt: Any) -> None:
 
 @BOTH
 async def test_a_thread_without_a_checkpointer_goes_on(server: ModelServer, sync: bool) -> None:
-    """Calls of tools are whole, nothing is shown or stored twice, and other threads are not shown."""
+    """Calls of tools are whole, nothing is shown or stored twice, or from other threads."""
     memory = await vim_memory()
     agent = agent_of(server, FactmemMiddleware(memory, user=user, save=True, conversations=True))
     server.answer(SAVES, says("Saved."), says("Fish."), says("Hello."))

@@ -335,7 +335,7 @@ def test_the_inspector_lists_and_calls_the_tools(tmp_path: Path) -> None:
 
 @pytest.mark.storm
 async def test_the_program_speaks_stdio(tmp_path: Path) -> None:
-    """A second process knows the saves of the first. They are encrypted, and it can be read-only."""
+    """A second process, read-only or not, knows the saves of the first. They are encrypted."""
     key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
     options = ("--key-env", "NOTES_KEY")
     with anyio.fail_after(60):

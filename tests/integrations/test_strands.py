@@ -173,7 +173,7 @@ def store_of(memory: AgentMemory, **options: Any) -> FactmemMemoryStore:
 
 @pytest.mark.parametrize("is_sync", [False, True])
 async def test_a_short_chat_is_learnt_when_its_run_returns(is_sync: bool) -> None:
-    """Without `flush`, which no page names, and before the event loop ends; once for each message."""
+    """Without `flush`, and before the event loop ends; once for each message."""
     memory = await vim_memory(FISH, {"facts": []})
     stores = [store_of(memory, auto_detect=True)]
     agent = Agent(Echo(), memory_manager=MemoryManager(stores=stores), callback_handler=None)

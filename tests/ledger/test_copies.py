@@ -96,7 +96,7 @@ def _saves(entries: list[Entry]) -> set[tuple[Any, ...]]:
 
 
 class Histories:
-    """Random operations on some copies of a place, with few moments, so that many times are equal."""
+    """Random operations on some copies of a place, at few times, so that many are equal."""
 
     def __init__(self, seed: int) -> None:
         self.chance = Random(seed)
@@ -244,7 +244,7 @@ VIEWS: dict[str, Any] = {
 
 @pytest.mark.parametrize("part", range(3))
 def test_copies_that_exchange_all_they_have_are_equal(part: int) -> None:
-    """In current values, histories, retractions, proposals and states; purged values are nowhere."""
+    """In values, histories, retractions, proposals and states; purged values are nowhere."""
     wrong = [each for seed in range(part, HISTORIES, 3) for each in differences(seed)]
 
     assert not wrong, f"{len(wrong)} differences in {HISTORIES} histories, the first: {wrong[0]}"

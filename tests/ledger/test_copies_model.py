@@ -1,8 +1,8 @@
 """What is current in copies that have exchanged all entries, compared with a naive model.
 
-The model is the rule of `docs/concepts.md`: the value that was said last is current, of equal times the one
-with the greater id. A forgetting ends what was said of a value before it, whenever that is recorded.
-Saves are said and recorded at even seconds, and values are forgotten at odd ones.
+The model is the rule of `docs/concepts.md`: the value that was said last is current, of equal times
+the one with the greater id. A forgetting ends what was said of a value before it, whenever that is
+recorded. Saves are said and recorded at even seconds, and values are forgotten at odd ones.
 """
 
 import os

@@ -53,7 +53,7 @@ def left(entries: list[Entry | None]) -> list[Entry]:
 @searched
 @given(ledgers(), seconds)
 def test_compaction_removes_all_history_before_the_cutoff(steps: list[Step], second: int) -> None:
-    """Only what waits, or a person decided, may need more: it keeps its history if it would change."""
+    """Only what waits, or was decided by a person, may need more: then it keeps its history."""
     cutoff = stamp(second)
     entries = entries_of(steps)
 
@@ -78,7 +78,8 @@ def test_compaction_removes_all_history_before_the_cutoff(steps: list[Step], sec
 def test_compaction_can_be_repeated(steps: list[Step], first: int, second: int) -> None:
     """It changes no read and comes to an end, where unchanged entries are the same objects.
 
-    The stub of a save that has decided a proposal may go in the second of two compactions with one cutoff.
+    The stub of a save that has decided a proposal may go in the second of two compactions with one
+    cutoff.
     """
     entries, cutoff = entries_of(steps), stamp(max(first, second))
     once = left(compacted(entries, stamp(min(first, second))))
@@ -419,7 +420,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Any) -> FactStore:
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_they_are_those_of_all_entries(store: FactStore, seed: int) -> None:
-    """Random saves, of several concepts at once and under shared ids, forgettings and retractions."""
+    """Random saves of several concepts, also under shared ids, forgettings and retractions."""
     random = Random(seed)
     for step in range(30):
         facts: list[Any] = []

@@ -1,7 +1,7 @@
 """Valid time: what holds now and held at other times, compared with a naive model.
 
-Time is counted in half days: the midnight before day 3 is 6, its noon 7. Everything is said and asked at
-noon, and `since` and `until` are days.
+Time is counted in half days: the midnight before day 3 is 6, its noon 7. Everything is said and
+asked at noon, and `since` and `until` are days.
 """
 
 from collections.abc import Sequence
@@ -86,7 +86,7 @@ class Naive:
     """The life of each value that was not replaced."""
     plans: list[Step] = field(default_factory=list)
     is_known: bool = False
-    """Whether something was said before: only the first statement is current although it is over."""
+    """Whether this is no first statement: only that one is current although it is over."""
 
     def run(self, steps: Sequence[Step], known: int, until: int) -> "Naive":
         for step in steps:

@@ -442,7 +442,7 @@ ACTIONS = st.one_of(
 def test_merging_and_undoing_change_only_the_proposed_values(
     actions: Sequence[tuple[str, Any]],
 ) -> None:
-    """In any order: a merge drops its own values and no more, an undo right after it restores those."""
+    """In any order: a merge drops its own values only, and an undo after it restores those."""
     entries: list[Entry] = []
     held: list[str] = []
     undo: tuple[str, list[str]] | None = None

@@ -72,7 +72,7 @@ async def test_none_means_no_arguments(memory: AgentMemory) -> None:
 async def test_arguments_are_parsed(
     memory: AgentMemory, arguments: str | Mapping[str, object]
 ) -> None:
-    """Most frameworks have parsed the model's JSON; a string has any form that an answer may have."""
+    """Most frameworks have parsed the JSON; a string has any form that an answer may have."""
     told = json.loads(await tool(memory, "recall").call(arguments))
 
     assert (told["found"], told["facts"][0]["values"]) == (1, ["dark"])

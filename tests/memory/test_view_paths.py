@@ -1,4 +1,4 @@
-"""Recall, tools, events and listings of a view show nothing of other places, whatever the names are.
+"""Recall, tools, events and listings of a view show nothing of other places.
 
 Every place holds a fact whose keyword, description, value and quote are its own, so that a trace of
 it would be seen wherever it came out.

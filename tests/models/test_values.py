@@ -273,13 +273,17 @@ VALUES = {
     "sets in tuples in a set": (
         set[tuple[int, frozenset[str]]], {(at % 3, frozenset(WORDS[at:at + 5])) for at in range(30)}
     ),
-    "dataclasses in a set": (set[Team], {Team("a", frozenset(WORDS[at:at + 5])) for at in range(9)}),
+    "dataclasses in a set": (
+        set[Team], {Team("a", frozenset(WORDS[at:at + 5])) for at in range(9)}
+    ),
     "sets in a list in a dict": (
         dict[str, list[frozenset[str]]], {"all": [frozenset(WORDS), frozenset(WORDS[:9])]}
     ),
     "sets in sets in sets": (
         frozenset[frozenset[frozenset[str]]],
-        frozenset({frozenset({frozenset(WORDS[at:at + 4]), frozenset(WORDS[at:])}) for at in range(9)}),
+        frozenset(
+            {frozenset({frozenset(WORDS[at:at + 4]), frozenset(WORDS[at:])}) for at in range(9)}
+        ),
     ),
     "sets by numbers in a dict": (dict[int, set[str]], {at: set(WORDS[at:]) for at in range(9)}),
     "a root model": (Tags, Tags(set(WORDS))),

@@ -32,7 +32,8 @@ CORE = {
     "detection/_candidates.py": ["tests/detection"],
     "recall/_ranking.py": ["tests/recall/test_ranking.py", "tests/recall/test_recall.py",
                           "tests/recall/test_context.py"],
-    "providers/_sql/sealing.py": ["tests/providers/test_sealing.py", "tests/providers/test_indexes.py",
+    "providers/_sql/sealing.py": ["tests/providers/test_sealing.py",
+                                  "tests/providers/test_indexes.py",
                                   "tests/storms/test_tampering.py"],
     "providers/_sql/places.py": ["tests/providers/test_large_places.py",
                                  "tests/providers/test_local_file.py",
@@ -71,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 survivors.append(mutant)
             seconds = time.monotonic() - began
             print(
-                f"{number}/{len(chosen)} {seconds:.0f} s line {mutant.line} {mutant.name}: {outcome}"
+                f"{number}/{len(chosen)} {seconds:.0f} s line {mutant.line} {mutant.name}:", outcome
             )
     print(
         f"{len(chosen)} mutants of {len(found)}, {len(survivors)} survivors without an explanation"
@@ -80,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _is_caught(mutant: Mutant, copy: Path) -> bool:
-    """Run the module's own tests on asyncio, the short form first; a run that does not end has caught it."""
+    """Run the module's own tests on asyncio, short form first; a timeout counts as caught."""
     file = copy / "factmem" / mutant.module
     sound = file.read_text()
     file.write_text(mutant.source)

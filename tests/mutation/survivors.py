@@ -13,7 +13,7 @@ EXPLAINED: dict[str, str] = {
         "no score is exactly a rounding step below that of the last match"
     ),
     "recall/_ranking.py: if best and len(best) < len(scored): "
-    "[len(best) < len(scored) -> len(best) <= len(scored)]": "all tie with the last one, or score more",
+    "[len(best) < len(scored) -> len(best) <= len(scored)]": "all tie with the last, or score more",
     "detection/_candidates.py: start, end = (max(citation.span[0] - 40, 0), citation.span[1]) "
     "[40 -> 41]": "one character more around a quote in which a few words are looked for",
     "providers/_sql/places.py: if row.size <= _LARGE: [row.size <= _LARGE -> row.size < _LARGE]": (

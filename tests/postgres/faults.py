@@ -2,8 +2,8 @@
 
     python -m tests.postgres.faults --kills 20 --cuts 200 --terminations 100 --failovers 5
 
-Each fault runs over a plain and an encrypted store, or, with `--in-turn`, over one of them. Prints a line
-per fault, and exits with 1 if a save was lost.
+Each fault runs over a plain and an encrypted store, or, with `--in-turn`, over one of them. Prints
+a line per fault, and exits with 1 if a save was lost.
 """
 
 import argparse

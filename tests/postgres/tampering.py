@@ -1,4 +1,4 @@
-"""Random changes to the rows of an encrypted store: each is noticed, or changes nothing that is read.
+"""Random changes to an encrypted store's rows: each is noticed, or changes no read.
 
     python -m tests.postgres.tampering --cases 1000
 

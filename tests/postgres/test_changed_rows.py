@@ -1,4 +1,4 @@
-"""Rows of a plain store that another program changed or removed raise factmem's error, without values.
+"""Rows of a plain store that another program changed raise factmem's error, without values.
 
 The errors of parsers are `ValueError`s, as those of wrong arguments, and quote what they parse.
 """

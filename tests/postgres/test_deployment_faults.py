@@ -1,4 +1,4 @@
-"""A web service on a database that cannot work: one error and one line of the log name cause and remedy."""
+"""A web service on a broken database: an error and a line of the log name the remedy."""
 
 import re
 from collections.abc import Callable, Mapping

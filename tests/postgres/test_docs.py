@@ -19,7 +19,7 @@ PROGRAMS = re.findall(r"^```python[^\n]*\n(.*?)^```$", PAGE.read_text(), re.MULT
 
 @pytest.fixture(scope="module")
 def database(cluster: Cluster) -> str:
-    """Return a connection string of an empty database with the role that the page grants rights to."""
+    """Return the URL of an empty database with the role that the page grants rights to."""
     with psycopg.connect(cluster.dsn(), autocommit=True) as connection:
         connection.execute("CREATE DATABASE docs")
         connection.execute("CREATE ROLE factmem_app")

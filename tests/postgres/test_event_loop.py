@@ -1,4 +1,4 @@
-"""Saves and reads of many tasks, event loops and threads, and what is cancelled or fails among them."""
+"""Saves and reads of many tasks, event loops and threads; some are cancelled or fail."""
 
 import asyncio
 import gc

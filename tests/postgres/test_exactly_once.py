@@ -141,7 +141,8 @@ async def test_a_commit_that_no_standby_confirms_is_not_acknowledged(
             time.sleep(0.05)
             cancelled = bool(
                 connection.execute(
-                    "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+                    "SELECT pg_cancel_backend(pid) FROM pg_stat_activity "
+                    "WHERE wait_event = 'SyncRep'"
                 ).fetchall()
             )
 

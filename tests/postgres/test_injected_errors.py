@@ -1,4 +1,4 @@
-"""Errors of sockets at every wait: each public call raises a FactmemError or succeeds, and loses nothing."""
+"""Errors of sockets at every wait: each public call raises a FactmemError or succeeds."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Databases without the store, health checks, and the name of a store that its keys are bound to."""
+"""Databases without the store, health checks, and store names, to which keys are bound."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -57,8 +57,10 @@ async def test_a_database_without_tables_is_an_error(
 
 ODD_OBJECTS = {
     "has a trigger": """
-        CREATE FUNCTION factmem.swallow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
-        CREATE TRIGGER t BEFORE INSERT ON factmem.entries FOR EACH ROW EXECUTE FUNCTION factmem.swallow()
+        CREATE FUNCTION factmem.swallow() RETURNS trigger LANGUAGE plpgsql
+        AS 'BEGIN RETURN NULL; END';
+        CREATE TRIGGER t BEFORE INSERT ON factmem.entries
+        FOR EACH ROW EXECUTE FUNCTION factmem.swallow()
     """,
     "has a rule": "CREATE RULE r AS ON DELETE TO factmem.entries DO INSTEAD NOTHING",
     "has a policy": "CREATE POLICY p ON factmem.places AS RESTRICTIVE USING (made % 2 = 0)",
@@ -140,7 +142,7 @@ async def test_one_line_tells_which_store_was_opened(
 async def test_the_row_of_another_store_does_not_open(
     new_store: NewStore, login: Login, dsn: str, store: str, is_application: bool
 ) -> None:
-    """Under the same key: tenant A would read what tenant B saved, and nothing else would notice."""
+    """Under the same key, tenant A would read what tenant B saved, and nothing would notice."""
     key = Aes256GCMEncryptor(Key.generate())
     names = [f"{store}-a", f"{store}-b"]
     for name in names:

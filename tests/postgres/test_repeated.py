@@ -1,4 +1,4 @@
-"""Tests of `tests/providers` that matter on a server too: of listings, in pages of two rows, states and positions."""
+"""Tests of `tests/providers` that matter on a server: listings, states and positions."""
 
 from typing import Any
 

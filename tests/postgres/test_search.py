@@ -1,7 +1,7 @@
 """Recall in the database: it finds what a search in memory finds, and nothing that is gone.
 
-Places are large from the second fact on here. What held at other times is searched in small places only,
-so no question here names a time of the past.
+Places are large from the second fact on here. What held at other times is searched in small places
+only, so no question here names a time of the past.
 """
 
 import zlib

@@ -64,7 +64,7 @@ async def test_a_warm_recall_takes_some_statements_and_two_threads(
 async def test_a_question_with_thousands_of_words_is_answered(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch, embedder: Any
 ) -> None:
-    """The server limits the size of an expression, and the event loop does not analyse the words."""
+    """The server limits an expression's size; the event loop does not analyse the words."""
     store = new_store(search_from=1)
     words = [f"{number}st" for number in range(6000)]
     await store.save(MultipleFacts(NOTES, [" ".join(words[:300])]), ANN, APP)

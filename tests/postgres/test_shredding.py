@@ -121,7 +121,7 @@ async def test_what_was_erased_opens_in_no_copy(
 async def test_old_rows_do_not_open_under_the_new_key(
     opened: Callable[[], PostgresMemoryProvider], connection: psycopg.Connection, store: str
 ) -> None:
-    """An erased place's rows put back beside the new row of the store, a purged line beside the rest."""
+    """Rows of an erased place put back beside the store's new row, a purged line beside others."""
     provider = opened()
     for value in ("secret", "known"):
         await provider.save(languages(value), ALICE, AGENT)

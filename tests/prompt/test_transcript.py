@@ -17,7 +17,8 @@ from tests.world import languages, note, placed, user
     [
         ("I prefer Kotlin", "i PREFER  kotlin"), ("I prefer\nKotlin", "prefer Kotlin"),
         ("ＫＯＴＬＩＮ ①", "kotlin 1"), ("Straße", "STRASSE"), ("café", "cafe\u0301"),
-        ("나는 서울에 산다", "서울에산다"), ("서울", "서울"), ("我喜欢深色\n主题", "我喜欢深色主题"), ("暗い テーマ が好き", "暗いテーマが好き"),
+        ("나는 서울에 산다", "서울에산다"), ("서울", "서울"),
+        ("我喜欢深色\n主题", "我喜欢深色主题"), ("暗い テーマ が好き", "暗いテーマが好き"),
         ("it\u2019s \u201cfine\u201d \u2013 really", 'it\'s "fine" - really'),
         ("soft\u00adware and zero\u200bwidth", "software and zerowidth"),
         ("He said yes.", '"He said yes."'), ("5", "5"), ("네!", "네"), ("好。", "好"),

@@ -40,7 +40,7 @@ class StoreFolder:
         return {name: content for name, content in _files_in(self.path) if content is not None}
 
     def names_with(self, text: str) -> list[str]:
-        """Return the files that contain a string, as UTF-8 or escaped as in JSON, or are named so."""
+        """Return the files with a string in their name, or in their bytes as UTF-8 or JSON."""
         spellings = {text.encode(), json.dumps(text)[1:-1].encode()}
         return [
             name

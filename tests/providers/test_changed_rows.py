@@ -1,4 +1,4 @@
-"""Columns that decide which place is listed, copied and erased: changed by who can write the disk."""
+"""Columns that decide which place is listed, copied and erased, changed by an attacker."""
 
 from datetime import timedelta
 from functools import partial

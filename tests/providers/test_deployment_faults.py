@@ -1,4 +1,4 @@
-"""A web service on a folder that cannot work: one error and one line of the log name cause and remedy."""
+"""A web service on a broken folder: an error and a line of the log name the remedy."""
 
 import errno
 import os

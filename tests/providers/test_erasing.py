@@ -24,7 +24,7 @@ SECRETS = [MARK, f'"{MARK}"\n\\ \u00fc\U0001f95d', f"{MARK} " * 5000]
 """Values with the word: a short one, one that JSON escapes, and one that needs several pages."""
 
 SEEDS = range(int(os.environ.get("HISTORIES", "12")))
-"""The seeds of random histories. Each is a test that can be repeated; `HISTORIES=500` looks harder."""
+"""The seeds of random histories, each a repeatable test; `HISTORIES=500` runs more."""
 
 LENGTH = 30
 """The number of steps of a random history."""
@@ -263,7 +263,8 @@ class _RandomHistory:
     def _new(self) -> str:
         self._number += 1
         size = self.random.choice([1, 1, 1, 30, 3000])
-        # Of one width: the end of "<21-" behind a page's pointer that ends with "<" looks like "<1-".
+        # Of one width: the end of "<21-" behind a page's pointer that ends with "<" looks like
+        # "<1-".
         return f"<{self._number:04}-{MARK}>" * size
 
     async def _save(self, name: str) -> None:

@@ -1,8 +1,8 @@
 """No call that may block runs on an event loop: SQLite, locks and files are used in worker threads.
 
-General guards do not see what SQLite does, so these tests look at each statement of each connection.
-There is one exception, the freshness check of a warm load, some microseconds each time: it looks at
-the file and asks for `data_version`, and for the end of the place if that has changed.
+General guards do not see what SQLite does, so these tests look at each statement of each
+connection. There is one exception, the freshness check of a warm load, some microseconds each time:
+it looks at the file and asks for `data_version`, and for the end of the place if that has changed.
 """
 
 import linecache

@@ -82,7 +82,8 @@ import os, sys, threading, anyio
 from factmem.models.places import MemorySubject
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing._facts import AGENT, theme
-person, numbers, done = MemorySubject("person", "A person", 1, per_entity=True), [], threading.Event()
+person = MemorySubject("person", "A person", 1, per_entity=True)
+numbers, done = [], threading.Event()
 def fork():
     if os.fork() == 0:
         os._exit(0)

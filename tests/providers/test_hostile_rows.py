@@ -71,7 +71,8 @@ async def test_a_line_that_is_no_entry_is_an_error(root: Path, line: str) -> Non
     "names",
     [
         b'"abcd"', b"[]", b'["agent",5,"person","alice"]', b'["agent","a","person",0]',
-        b'["conversation","no JSON","person","alice"]', b'["conversation","[1,2,3]","person","alice"]',
+        b'["conversation","no JSON","person","alice"]',
+        b'["conversation","[1,2,3]","person","alice"]',
     ],
 )  # fmt: skip
 async def test_names_of_another_form_are_an_error(root: Path, names: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Errors of the operating system at every call: each public call raises a FactmemError, and loses nothing."""
+"""Errors of the system at every call: each public call raises a FactmemError or succeeds."""
 
 import errno
 import os

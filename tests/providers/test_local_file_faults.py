@@ -330,7 +330,7 @@ async def test_facts_can_be_erased_on_a_full_disk(
 async def test_a_new_process_erases_on_a_full_disk(
     root: Path, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SQLite cannot even read a database if its log's index has no room, and commands look first."""
+    """SQLite cannot even read a database if its log's index has no room."""
     async with LocalFileMemoryProvider(root, storage=storage) as store:
         await store.save(SingleFact(THEME, "dark"), ALICE, AGENT)
         await store.save(SingleFact(THEME, "light"), BOB, AGENT)

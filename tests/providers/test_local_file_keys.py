@@ -65,7 +65,7 @@ async def test_a_second_key_opens_the_store_until_it_is_removed(root: Path, give
 @pytest.mark.parametrize("given", AS)
 @pytest.mark.parametrize("rewrite", [True, False])
 async def test_a_rotation_leaves_one_key(root: Path, given: str, *, rewrite: bool) -> None:
-    """The provider continues with the new key, and rewrites every file on request; anchors stay true."""
+    """The provider continues with the new key, rewrites files on request; anchors hold."""
     store, extra = await made(root), Key.generate()
     if rewrite:
         await store.keys.add(extra)

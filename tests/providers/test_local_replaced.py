@@ -1,4 +1,4 @@
-"""A database that is deleted, replaced or put back under a running process: its next call notices."""
+"""A database that is deleted, replaced or put back under a process: the next call notices."""
 
 # ruff: noqa: ASYNC240 - the tests arrange the disk themselves
 

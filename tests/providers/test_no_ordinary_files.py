@@ -1,4 +1,4 @@
-"""Links, pipes and other objects instead of a store's files: they raise at once, and lead nowhere."""
+"""Links, pipes and other objects instead of a store's files: calls raise at once."""
 
 # ruff: noqa: ASYNC240 - the tests arrange the disk themselves
 

@@ -22,8 +22,8 @@ ODD = {
     "a trigger that keeps what is erased": """
         CREATE TRIGGER t BEFORE DELETE ON entries BEGIN SELECT RAISE(IGNORE); END""",
     "a trigger that never ends": f"""
-        CREATE TRIGGER t AFTER INSERT ON entries
-        BEGIN INSERT INTO erased SELECT randomblob(33), x, 1, 1 FROM ({ENDLESS} SELECT x FROM c); END""",
+        CREATE TRIGGER t AFTER INSERT ON entries BEGIN
+        INSERT INTO erased SELECT randomblob(33), x, 1, 1 FROM ({ENDLESS} SELECT x FROM c); END""",
     "a view in the place of a table": f"""
         ALTER TABLE stores RENAME TO s0;
         CREATE VIEW stores AS SELECT s0.* FROM s0 WHERE ({ENDLESS} SELECT count(*) FROM c) > 0""",
@@ -38,7 +38,8 @@ ODD = {
     "a table less": "DROP TABLE erased",
     "an index less": "DROP INDEX places_by_owner",
     "a table of other columns": """
-        DROP TABLE erased; CREATE TABLE erased (place, made, store, at, PRIMARY KEY (place, made))""",
+        DROP TABLE erased;
+        CREATE TABLE erased (place, made, store, at, PRIMARY KEY (place, made))""",
     "a column that is computed": "ALTER TABLE erased ADD COLUMN c INTEGER AS (made + 1)",
     "a full-text index": "CREATE VIRTUAL TABLE f USING fts5(line)",
     "another virtual table": "CREATE VIRTUAL TABLE r USING rtree(id, a, b)",
@@ -69,8 +70,8 @@ async def test_it_is_refused(root: Path, storage: Storage, odd: str) -> None:
             db.execute("PRAGMA writable_schema = on")
             db.execute(
                 "INSERT INTO sqlite_master VALUES ('table', CAST(x'68ed' AS TEXT), "
-                "CAST(x'68ed' AS TEXT), 0, CAST(x'435245415445205441424c4520' || x'68ed' || x'286129' "
-                "AS TEXT))"
+                "CAST(x'68ed' AS TEXT), 0, CAST(x'435245415445205441424c4520' || x'68ed' || "
+                "x'286129' AS TEXT))"
             )
         else:
             db.executescript(ODD[odd])

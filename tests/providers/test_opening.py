@@ -130,7 +130,10 @@ async def test_one_line_tells_which_store_was_opened(
             await store.save(theme("light"), ALICE, AGENT)
 
     assert caplog.messages == [
-        f"No store 'default' in {str(root)!r} yet: reads find nothing, and the first save creates it",
+        (
+            f"No store 'default' in {str(root)!r} yet: reads find nothing, "
+            "and the first save creates it"
+        ),
         f"Opened the new {kind} store 'default' in {str(root)!r} (places: 0)",
         f"Opened the {kind} store 'default' in {str(root)!r} (places: 1)",
     ]

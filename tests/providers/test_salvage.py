@@ -59,7 +59,7 @@ async def test_entries_around_a_damaged_page_are_saved(tmp_path: Path, storage: 
 
 
 async def test_conversations_are_saved(tmp_path: Path, storage: Storage) -> None:
-    """Their messages keep their numbers, which facts cite; a backup and a rotation keep them too."""
+    """Their messages keep the numbers that facts cite, as in a backup and a rotation."""
     async with LocalFileMemoryProvider(tmp_path / "memory", storage=storage) as store:
         turns = [new_turn({"role": "user", "content": str(n)}, None, f"m-{n}") for n in range(9)]
         await store.conversations.append(turns, "chat", Place(AGENT, ALICE))

@@ -143,7 +143,7 @@ async def test_scores_are_nearly_those_of_a_search_in_memory(
 async def test_a_search_analyses_no_stored_text(
     opened: Opened, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The terms of candidates are in their rows: stems of their texts would take most of the time."""
+    """The terms of candidates are in their rows, as stemming would take most of the time."""
     analysed = list[object]()
     async with opened() as store:
         facts = [MultipleFacts(SAID, [f"a piano {n}"], timestamp=START) for n in range(50)]
@@ -272,7 +272,7 @@ async def test_what_is_removed_leaves_no_word_in_any_file(
 async def test_messages_are_found_with_their_neighbours(
     opened: Opened, clock: SettableClock
 ) -> None:
-    """A second process reads only what the first one did not index; another user's are not found."""
+    """A second process reads only what the first did not index; other users' are not found."""
     async with opened() as store:
         memory = memory_of(store, clock)
         mine = memory.conversation("chat", learn=False)

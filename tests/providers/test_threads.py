@@ -1,4 +1,4 @@
-"""Threads with loops of their own, a loop for each call, worker threads that save: nothing is lost, and no call hangs.
+"""Threads with own loops, a loop for each call, saving workers: nothing is lost or hangs.
 
 Each test runs in a process of its own, which is killed when it takes too long.
 """

@@ -21,7 +21,7 @@ async def test_each_language_answers_36_of_40_questions(name: str) -> None:
 
 @pytest.mark.parametrize("name", ORIGINS)
 async def test_notes_of_three_origins_are_found_better_than_by_grep(name: str) -> None:
-    """A chat, a diary and customer service, in three languages; nearly no question finds nothing."""
+    """A chat, a diary and customer service, in three languages; few questions find nothing."""
     known = SETS[name]
     rank = await recall(known.texts, [asked for asked, _ in known.questions], None)
     simple = grep(known.texts)

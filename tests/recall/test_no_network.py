@@ -22,7 +22,8 @@ PET = Concept("pet", "The pet of the user")
 async def main():
     storage = EncryptedStorage(Aes256GCMEncryptor(Key.generate())) if ENCRYPTED else None
     async with LocalFileMemoryProvider("store", storage=storage) as store:
-        await store.save(SingleFact(PET, "a cat called Miso"), USER.of("alice"), MemoryScope.Agent("a"))
+        fact = SingleFact(PET, "a cat called Miso")
+        await store.save(fact, USER.of("alice"), MemoryScope.Agent("a"))
         memory = AgentMemory(
             store, scopes=MemoryScopesProfile(agent="a"), subjects=[USER.of("alice")]
         )

@@ -1,4 +1,4 @@
-"""The loaders of public sets on small files in their forms, and the measures on rankings by hand."""
+"""The loaders of public sets on small files, and the measures on rankings by hand."""
 
 import shutil
 from pathlib import Path
@@ -73,7 +73,7 @@ def test_longmemeval_is_read(files: Path) -> None:
 
 
 def test_beam_is_read(files: Path) -> None:
-    """A folder for each chat, messages at any depth, without the arrows that are no part of them."""
+    """A folder for each chat, messages at any depth, without the arrows around them."""
     found = chats("beam", files / "100K")
 
     assert [chat.name for chat in found] == ["2", "10"]

@@ -1,4 +1,4 @@
-"""Questions that say nothing but a time: what is of that time is found, and nothing else comes first."""
+"""Questions that name a time only: what is of that time is found, and comes first."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime

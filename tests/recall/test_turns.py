@@ -106,7 +106,7 @@ async def test_a_time_alone_finds_the_messages_of_that_time(
 
 
 async def test_what_changes_is_followed(store: FactStore, clock: SettableClock) -> None:
-    """A search finds what was appended meanwhile, and nothing that was removed, purged or erased."""
+    """A search finds what was appended meanwhile, and nothing removed, purged or erased."""
     alice, other = alice_of(store, clock), alice_of(store, clock)
 
     async def found(question: str, memory: AgentMemory = alice) -> list[str]:

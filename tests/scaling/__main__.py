@@ -1,4 +1,4 @@
-"""Fails when the time of a parser or an operation grows faster than 2.6 times while its input doubles.
+"""Fails if the time of a parser or an operation grows over 2.6 times while its input doubles.
 
 python -m tests.scaling                 all parsers and shapes, and all operations
 python -m tests.scaling folded words    those whose name holds one of the words

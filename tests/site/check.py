@@ -85,7 +85,7 @@ def missing_names(pages: dict[Path, Links]) -> tuple[int, list[str]]:
 
 
 def untyped() -> tuple[int, list[str]]:
-    """Return how many signatures the reference shows, and those with a parameter or result without a type."""
+    """Return how many signatures the reference shows, and those that lack a type."""
     count, found = 0, list[str]()
     for page in sorted((SITE / "reference").glob("*.html")):
         for block in _SIGNATURE.findall(page.read_text()):
@@ -120,7 +120,7 @@ def how_tos() -> list[str]:
 
 
 def too_long() -> tuple[int, list[str]]:
-    """Return the words of all pages, and the how-to pages that are too long for a reader in a hurry."""
+    """Return the words of all pages, and the how-to pages that are too long."""
     words = {
         page.name: len(_TAGS.sub("", page.read_text()).split())
         for page in [ROOT / "README.md", *ROOT.glob("docs/*.md")]
@@ -143,7 +143,8 @@ def not_found() -> list[str]:
     ]
 
 
-# Where ruff is installed, it would be a process for each of 570 signatures. `make docs` alone installs none.
+# Where ruff is installed, it would be a process for each of 570 signatures. `make docs` alone
+# installs none.
 MKDOCS = "import sys; sys.modules['ruff'] = None; from mkdocs.__main__ import cli; cli()"
 
 
@@ -175,7 +176,8 @@ def main() -> int:
         print(fault)
     print(
         f"{len(pages)} pages, {words} words, {count} public names, {signatures} signatures, "
-        f"{len(questions()) - len(lost)} of {len(questions())} questions answered, {len(faults)} faults"
+        f"{len(questions()) - len(lost)} of {len(questions())} questions answered, "
+        f"{len(faults)} faults"
     )
     return 1 if faults else 0
 

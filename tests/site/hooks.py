@@ -18,7 +18,7 @@ _SETTINGS = re.compile(r"^( *```\w+) \{[^\n]*\}$", re.MULTILINE)
 
 
 def public_modules() -> dict[str, list[str]]:
-    """Return the public names by module: where they are defined, or the room of a private module."""
+    """Return the public names by the module that defines them, or a private one's room."""
     found: dict[str, list[str]] = {}
     for file in sorted(PACKAGE.rglob("*.py")):
         parts = file.relative_to(ROOT).with_suffix("").parts

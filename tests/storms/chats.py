@@ -1,9 +1,10 @@
 """Chats are appended, learnt and erased while workers are killed and their model fails.
 
 Four workers, on asyncio and trio, share a store with the parent, which appends the messages of many
-chats of fifty users. 30 of 100 answers of the model are errors, or nothing that can be read. Workers
-are killed with SIGKILL and replaced, places are erased. In the end every statement must be in the
-store that was not erased, once, none that was, and the one that was said last must be current.
+chats of fifty users. 30 of 100 answers of the model are errors, or nothing that can be read.
+Workers are killed with SIGKILL and replaced, places are erased. In the end every statement must be
+in the store that was not erased, once, none that was, and the one that was said last must be
+current.
 
     python -m tests.storms.chats --chats 10000 --kills 30 --erasures 100
 """
@@ -49,8 +50,8 @@ REST = timedelta(milliseconds=20)
 PATIENCE = 120.0
 """Seconds without any progress after which the storm is given up."""
 MUTANTS = ("moment", "retry")
-"""Rules that can be switched off, so that a test sees the storm notice it: that a write rests on the
-moment when its chat was read, and that a chat is learnt again after an error of the model."""
+"""Rules that can be switched off, so that a test sees the storm notice it: that a write rests on
+the moment when its chat was read, and that a chat is learnt again after an error of the model."""
 
 _SHADE = re.compile(r'"message": (\d+), .*?shade(\d+) ')
 
@@ -84,9 +85,9 @@ class Outcome:
     def __str__(self) -> str:
         return (
             f"{self.statements} statements, {self.kills} kills, {self.erasures} erasures, "
-            f"{self.given_up} chats given up and queued again; {self.lost} lost, {self.twice} learnt "
-            f"twice, {self.foreign} of others, {self.came_back} erased back, {self.older} older current, errors: "
-            f"{self.errors[:3]}"
+            f"{self.given_up} chats given up and queued again; {self.lost} lost, {self.twice} "
+            f"learnt twice, {self.foreign} of others, {self.came_back} erased back, {self.older} "
+            f"older current, errors: {self.errors[:3]}"
         )
 
 

@@ -4,9 +4,9 @@
 
 Two processes share a store and one of its places. Writes, syncs, truncations and reads of one fail,
 or are done in part; it goes on. The other is killed and followed by a third. Nothing may be lost,
-invented or in another order, no sound file called damaged, and only exceptions of factmem get out. All files are
-searched for pieces of 16 bytes: of what a receipt says remains nowhere, at once and at the end, and
-of all that was removed before in each backup and restored store.
+invented or in another order, no sound file called damaged, and only exceptions of factmem get out.
+All files are searched for pieces of 16 bytes: of what a receipt says remains nowhere, at once and
+at the end, and of all that was removed before in each backup and restored store.
 """
 
 import argparse

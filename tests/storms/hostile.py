@@ -196,7 +196,8 @@ class Trial:
                 self._fault(f"load_all: {name} has other facts")
             calls: list[Awaitable[Any]] = [
                 store.load(THEME, person, AGENT), store.load(LANGUAGES, person, AGENT),
-                store.history(THEME, person, AGENT), store.entries(person, AGENT), store.version(person, AGENT),
+                store.history(THEME, person, AGENT), store.entries(person, AGENT),
+                store.version(person, AGENT),
                 store.proposals(person, AGENT), store.load_by_description("theme", person, AGENT),
                 store.erased_at(person, AGENT), store.conversations.conversations(place),
             ]  # fmt: skip
@@ -401,7 +402,8 @@ def main() -> int:
         kind = "encrypted" if is_encrypted else "plain"
         print(
             f"{kind}: {cases} cases, {sum(trial.refusals.values())} calls refused, "
-            f"{trial.found_by_verify} found by verify alone, {len(trial.faults)} faults, {time.monotonic() - begin:.0f} s",
+            f"{trial.found_by_verify} found by verify alone, {len(trial.faults)} faults, "
+            f"{time.monotonic() - begin:.0f} s",
             *trial.faults[:200],
             sep="\n",
             flush=True,

@@ -229,18 +229,24 @@ def odd_json(random: Random) -> Any:
         nested = [nested]
     return random.choice(
         [
-            None, True, 0, -1, 1 << 62, 1.5, 1e300, [], {}, [None], [[]], {"a": None}, nested, *TEXTS,
-            *TIMES, "anna", "SINGLE", "MULTIPLE", ["x", 3, None], [["x", "y", "z"]], {"id": 1}, {"kind": 7},
+            None, True, 0, -1, 1 << 62, 1.5, 1e300, [], {}, [None], [[]], {"a": None}, nested,
+            *TEXTS,
+            *TIMES, "anna", "SINGLE", "MULTIPLE", ["x", 3, None], [["x", "y", "z"]], {"id": 1},
+            {"kind": 7},
         ]
     )  # fmt: skip
 
 
 EXTRA: list[Any] = [
-    {"forget": 5}, {"forget": [1]}, {"forget": [["ide-theme"]]}, {"forget": [["ide-theme", "x", "y"]]},
-    {"retract": [{}]}, {"retract": [{"keyword": "ide-theme", "timestamp": TIMES[0]}]}, {"facts": {}},
-    {"facts": [None]}, {"facts": [{}]}, {"facts": "x"}, {"turn": {}}, {"turn": 5}, {"whole": ["ide-theme"]},
+    {"forget": 5}, {"forget": [1]}, {"forget": [["ide-theme"]]},
+    {"forget": [["ide-theme", "x", "y"]]},
+    {"retract": [{}]}, {"retract": [{"keyword": "ide-theme", "timestamp": TIMES[0]}]},
+    {"facts": {}},
+    {"facts": [None]}, {"facts": [{}]}, {"facts": "x"}, {"turn": {}}, {"turn": 5},
+    {"whole": ["ide-theme"]},
     {"whole": 5}, {"tie": "x", "facts": []}, [], None, "x", 7, {"at": 5}, {}, {"define": [{}]},
-    {"wide": True, "facts": [{"value": 1 << 70}]}, {"undoes": 9, "facts": []}, {"actor": 5, "facts": []},
+    {"wide": True, "facts": [{"value": 1 << 70}]}, {"undoes": 9, "facts": []},
+    {"actor": 5, "facts": []},
 ]  # fmt: skip
 
 
@@ -261,7 +267,8 @@ def odd_line(random: Random, db: Database) -> str:
         found = entry.get("facts") or [entry.get("turn")]
         if isinstance(found, list) and found and isinstance(found[0], dict):
             target = random.choice(found)
-        more = ["source", "metadata", "expires_at", "since", "until", "confirmed", "proposed", "purged",
+        more = ["source", "metadata", "expires_at", "since", "until", "confirmed", "proposed",
+                "purged",
                 "superseded", "importance", "values", "value", "stated", "edited"]  # fmt: skip
         key = random.choice([*target, *target, *more])
         if random.random() < 0.15:
@@ -286,7 +293,8 @@ def odd_names(random: Random, db: Database) -> str:
     old = random.choice(rows(db, "places"))
     names = orjson.loads(old["names"])
     names[random.randrange(4)] = random.choice(
-        ["//anna", "anna/", "/", "", "\0", "a\0b", None, 5, [], {}, True, "A" * 3000, "anna ", "Anna",
+        ["//anna", "anna/", "/", "", "\0", "a\0b", None, 5, [], {}, True, "A" * 3000, "anna ",
+         "Anna",
          "e\u0301", "\ufb01", "concepts", "agent", "nobody", "x/../y", "chat\n1", "\u202eanna"]
     )  # fmt: skip
     if random.random() < 0.1:

@@ -3,8 +3,8 @@
     python -m tests.storms.http_service               50 clients, 60 seconds
 
 Two clients are one user. Each saves notes, repeats messages after a break, and adds one to a number
-that both change, by its ETag; one follows the changes. All that was acknowledged must be there at the
-end, once, and in the stream. The only error is 412.
+that both change, by its ETag; one follows the changes. All that was acknowledged must be there at
+the end, once, and in the stream. The only error is 412.
 """
 
 import argparse
@@ -63,8 +63,8 @@ class Outcome:
     def __str__(self) -> str:
         first = next(iter([*self.errors, *self.lost]), "")
         return (
-            f"answers {dict(self.answers)}, {self.unanswered} unanswered, {self.events} events; killed "
-            f"{self.killed}; errors {len(self.errors)}, lost {len(self.lost)} {first}"
+            f"answers {dict(self.answers)}, {self.unanswered} unanswered, {self.events} events; "
+            f"killed {self.killed}; errors {len(self.errors)}, lost {len(self.lost)} {first}"
         )
 
 

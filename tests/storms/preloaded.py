@@ -1,4 +1,4 @@
-"""Libraries that a process of a storm preloads, so that its disk fails or its writes are recorded."""
+"""Libraries that a storm's process preloads, so that its disk fails or writes are recorded."""
 
 import shutil
 import subprocess

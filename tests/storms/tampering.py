@@ -1,4 +1,4 @@
-"""Random changes of a local store, by SQL and by bytes: each is noticed, or changes nothing that is read.
+"""Random changes of a local store, by SQL and by bytes: each is noticed, or changes no read.
 
     python -m tests.storms.tampering --cases 10000
 

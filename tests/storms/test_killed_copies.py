@@ -1,4 +1,4 @@
-"""Operations over a whole local store, killed at every statement and every call of the system, and repeated."""
+"""Operations over a whole local store, killed at every statement and system call, and repeated."""
 
 # ruff: noqa: ASYNC240 - the tests arrange the disk themselves
 
@@ -37,7 +37,7 @@ OPERATIONS: dict[str, tuple[Callable[[Store, Path], Awaitable[Any]], list[str]]]
     ),
     "compact": (lambda store, _: store.compact(ALICE, AGENT), ["java", "rust"]),
 }
-"""Each operation, and what Alice has after it. Bob was erased after the backup, and never returns."""
+"""Each operation, and what Alice has after it. Bob, erased after the backup, never returns."""
 
 FUNCTIONS = ("open", "mkdir", "link", "unlink", "rename", "replace", "chmod", "fsync", "rmdir")
 

@@ -50,7 +50,7 @@ def test_a_broken_rule_is_noticed(tmp_path: Path, key: str | None, mutant: str) 
 def test_rotations_lose_nothing_and_shut_out_every_older_key(
     tmp_path: Path, thorough: bool
 ) -> None:
-    """Whichever process is killed, and whenever; an older copy of the store is reported afterwards."""
+    """Whichever process is killed, and whenever; an older copy of the store is reported."""
     rotations = 10 if thorough else 3
     outcome, storm = rotation_storm(tmp_path / "store", rotations)
 
@@ -96,7 +96,7 @@ def test_no_piece_of_what_was_removed_is_left(
 @preloaded
 @pytest.mark.parametrize("mutant", ["", "errors", "order"])
 def test_a_failing_disk_loses_nothing(tmp_path: Path, mutant: str, thorough: bool) -> None:
-    """The process goes on, the others notice nothing; values stay in order, with the last one current."""
+    """Process and others go on; values stay in order, with the last one current."""
     faults = 60 if thorough else 25
     wanted = Namespace(removals=0, kills=0, faults=faults, gap=20, seed=7, encrypted=not mutant)
     storm = residue(tmp_path, wanted, operations=60, mutant=mutant)
@@ -107,7 +107,7 @@ def test_a_failing_disk_loses_nothing(tmp_path: Path, mutant: str, thorough: boo
 
 
 def test_chats_are_learnt_while_workers_are_killed(tmp_path: Path) -> None:
-    """Nothing is lost, learnt twice or back, and nothing older is current. Below, the store is plain."""
+    """Nothing is lost, learnt twice or back, and nothing older is current, in a plain store."""
     key = Key.generate().to_base64()
     outcome = chat_storm(str(tmp_path / "store"), 100, kills=2, erasures=10, key=key)
 

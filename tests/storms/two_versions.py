@@ -1,8 +1,8 @@
 """Two services with different definitions of the same concepts write to one store at the same time.
 
 Four changes: a keyword was renamed, a type was changed, one value became many, a field was removed.
-Whatever a service reads of the whole memory must not raise, hide a value, or leave out an unreadable one
-without a report.
+Whatever a service reads of the whole memory must not raise, hide a value, or leave out an
+unreadable one without a report.
 """
 
 from collections.abc import Callable

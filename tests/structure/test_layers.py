@@ -61,7 +61,7 @@ SHARED = {
     "recall": {"_documents", "_place_cache", "_search", "_turn_search"},
     "transfer": {"_inputs", "_outputs", "_rows"},
 }
-"""Private modules that other rooms import: no part of the API, and no secret of their room either."""
+"""Private modules that other rooms import, although they are no part of the API."""
 
 DOORS = {
     "cryptography": ["encryption._ciphers"],
@@ -198,7 +198,7 @@ def test_shared_modules_are_in_use() -> None:
 
 
 def test_no_module_imports_itself() -> None:
-    """Cycles are refused, also those of types only: a reader has to learn all of their files at once."""
+    """Cycles are refused, also of types: a reader would have to learn all files at once."""
     doors = {module for module, file in FILES.items() if file.name == "__init__.py"}
     graph = _graph(with_types=True)
     list(

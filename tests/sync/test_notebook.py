@@ -24,7 +24,7 @@ print(json.dumps(texts))
 
 
 def _executed(notebook: str, folder: Path) -> list[str]:
-    """Run a notebook in a process of its own, since the kernel's packages warn; return its output."""
+    """Run a notebook in its own process, as the kernel's packages warn; return its output."""
     done = subprocess.run(
         [sys.executable, "-c", EXECUTE, str(EXAMPLES / notebook)],
         cwd=folder,

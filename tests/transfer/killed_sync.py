@@ -19,7 +19,7 @@ WRITES = ("os.rename", "os.remove", "os.link")
 def killed_sync(
     path: Path, secret: str | None, *, folder: Path, state: Path, key: str, now: datetime, left: int
 ) -> None:
-    """Sync the device of a store, and kill this process at a write; exit with 0 if there were fewer.
+    """Sync a store's device, and kill this process at a write; exit with 0 if there were fewer.
 
     Args:
         path: The store.
@@ -28,7 +28,8 @@ def killed_sync(
         state: What the device knows of it.
         key: The key of the folder.
         now: The time.
-        left: How many writes are done: files that are opened for writing, flushed, renamed, removed.
+        left: How many writes are done: files that are opened for writing, flushed, renamed,
+        removed.
     """
     fsync = os.fsync
 

@@ -1,4 +1,4 @@
-"""Exports as people have them, each with one broken part: the rest is imported, and the part is named.
+"""Exports as people have them, each with one broken part: the rest is imported.
 
 Each form was built by hand after the public structure of its program.
 """

@@ -198,7 +198,8 @@ async def test_messages_of_an_erased_user_stay_erased(tmp_path: Path) -> None:
 _VALUES: st.SearchStrategy[JsonValue] = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.text(max_size=5)
     | st.floats(allow_nan=False, allow_infinity=False),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner,
+                                                                max_size=3),
     max_leaves=5,
 )  # fmt: skip
 _TEXT = Concept("k", "...", FactType.MULTIPLE, value_type=JsonValue)

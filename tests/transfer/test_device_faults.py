@@ -59,7 +59,7 @@ async def say(world: World, chance: Random, said: set[str]) -> None:
 
 @pytest.mark.storm
 async def test_a_killed_process_loses_and_doubles_nothing(world: World) -> None:
-    """Wherever it is killed: at each file that it opens for writing, flushes, renames or removes."""
+    """Killed at each file that it opens for writing, flushes, renames or removes."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.transfer.killed_sync"])
     chance, said, kills, left = Random(1), set[str](), 0, 0

@@ -10,7 +10,7 @@ import pytest
 
 @pytest.mark.storm
 def test_a_hostile_file_is_imported_whole_or_not_at_all(tmp_path: Path, thorough: bool) -> None:
-    """Nests of 300 levels and 1e400 were noticed by the store only, after the places before them."""
+    """Nests of 300 levels and 1e400 were noticed by the store, after earlier places."""
     count = 50 if thorough else 20
     command = [sys.executable, "-m", "tests.transfer.hostile_files", str(count), "7"]
     done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False)

@@ -536,7 +536,8 @@ class TestKeys:
         assert await theme(store) == ["dark"]
 
     @pytest.mark.parametrize(
-        "key", ["", "short", "!" * 44, base64.b64encode(b"x" * 31).decode(), b"x" * 31, KEY_TEXT.encode(),
+        "key", ["", "short", "!" * 44, base64.b64encode(b"x" * 31).decode(), b"x" * 31,
+                KEY_TEXT.encode(),
                 Key.from_passphrase("correct horse")],
     )  # fmt: skip
     async def test_wrong_keys(self, store: InMemoryProvider, key: Any) -> None:

@@ -206,7 +206,7 @@ class TestOddMemories:
         assert (await fact_of(store)).expires_at is None
 
     async def test_memories_without_ids_are_all_imported(self, store: FactStore) -> None:
-        """Both had the number 0, and the second replaced the first; a repeated import finds each."""
+        """Both had the number 0, so the second replaced the first. A repeated import finds both."""
         for text, new in [("Lives in Busan", 1), ("Has a dog", 1), ("Lives in Busan", 0)]:
             report = await imported(store, memory(text, id=None))
             assert report.new == new

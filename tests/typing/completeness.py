@@ -1,6 +1,7 @@
 """Checks that every public symbol has a type: `python -m tests.typing.completeness`.
 
-It runs `pyright --verifytypes`. Modules about a framework whose types pyright cannot read here are left out.
+It runs `pyright --verifytypes`. Modules about a framework whose types pyright cannot read here are
+left out.
 """
 
 import json
@@ -16,7 +17,7 @@ UNTYPED = (
     "factmem.integrations.llama_index",
     "factmem.integrations.strands",
 )
-"""smolagents has annotations and no `py.typed`; the packages of the others are not installed here."""
+"""smolagents has annotations and no `py.typed`; the other packages are not installed here."""
 
 
 def main() -> int:

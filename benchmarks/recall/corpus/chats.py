@@ -329,9 +329,9 @@ _GERMAN = (
         """,
         2,
         ("Wann beginnt {a} {k}?", "Wann ist der erste Arbeitstag von {a} {k}?"),
-        "im Aquarium|in der Gerichtsbibliothek|in der Backschule|in der Sternwarte|im Straßenbahndepot"
-        "|im Hospiz|im Auktionshaus|in der Saatgutbank|im Puppentheater|in der Saline|beim Rundfunk"
-        "|im Kartenarchiv",
+        "im Aquarium|in der Gerichtsbibliothek|in der Backschule|in der Sternwarte"
+        "|im Straßenbahndepot|im Hospiz|im Auktionshaus|in der Saatgutbank|im Puppentheater"
+        "|in der Saline|beim Rundfunk|im Kartenarchiv",
         "Anfang Juni|an einem Mittwoch im Herbst|am Montag nach Ostern|am 2. November"
         "|am Tag nach dem Karneval|in der letzten Augustwoche|am 14. Februar|zur Sonnenwende"
         "|am Kirmesdienstag|an Neujahr|an meinem Geburtstag|am zehnten",
@@ -361,7 +361,8 @@ _GERMAN = (
         2,
         ("Was soll {a} tun, seit die Ärztin {k} angesehen hat?", "Was wurde {a} für {k} geraten?"),
         "mein linkes Knie|meine Schulter|meine Augen|meinen Magen|meinen Knöchel|meinen Rücken"
-        "|mein Gehör|meinen Weisheitszahn|mein Handgelenk|mein Ekzem|meinen Husten|meinen Blutdruck",
+        "|mein Gehör|meinen Weisheitszahn|mein Handgelenk|mein Ekzem|meinen Husten"
+        "|meinen Blutdruck",
         "zweimal die Woche schwimmen|auf der anderen Seite schlafen|nachts Tropfen nehmen"
         "|Tomaten meiden|am Stock gehen|stündlich dehnen|auf Kopfhörer verzichten"
         "|mit Salbei gurgeln|eine Schiene tragen|in Hafer baden|Dampf einatmen|Salz weglassen",
@@ -401,28 +402,43 @@ _SMALL_TALK = {
     "en": (
         (
             "b",
-            "Morning! Sorry, I only saw your message now.|Hello you, long time no see.|How was your weekend?|It has been raining here since Sunday.",
+            (
+                "Morning! Sorry, I only saw your message now.|Hello you, long time no see."
+                "|How was your weekend?|It has been raining here since Sunday."
+            ),
         ),
         (
             "a",
-            "Busy as always, and you?|All fine here, thanks.|I slept badly, but never mind.|Better than last week at least.",
+            (
+                "Busy as always, and you?|All fine here, thanks.|I slept badly, but never mind."
+                "|Better than last week at least."
+            ),
         ),
     ),
     "ko": (
         (
             "b",
-            "안녕! 메시지 이제 봤어.|오랜만이다, 잘 지냈어?|주말 잘 보냈어?|여긴 일요일부터 계속 비 와.",
+            (
+                "안녕! 메시지 이제 봤어.|오랜만이다, 잘 지냈어?|주말 잘 보냈어?"
+                "|여긴 일요일부터 계속 비 와."
+            ),
         ),
         ("a", "늘 바쁘지, 너는?|난 잘 지내, 고마워.|잠을 설쳤는데 괜찮아.|그래도 지난주보단 나아."),
     ),
     "de": (
         (
             "b",
-            "Morgen! Ich sehe deine Nachricht erst jetzt.|Na du, lange nicht gesehen.|Wie war dein Wochenende?|Hier regnet es seit Sonntag.",
+            (
+                "Morgen! Ich sehe deine Nachricht erst jetzt.|Na du, lange nicht gesehen."
+                "|Wie war dein Wochenende?|Hier regnet es seit Sonntag."
+            ),
         ),
         (
             "a",
-            "Viel los wie immer, und bei dir?|Alles gut hier, danke.|Schlecht geschlafen, aber egal.|Immerhin besser als letzte Woche.",
+            (
+                "Viel los wie immer, und bei dir?|Alles gut hier, danke."
+                "|Schlecht geschlafen, aber egal.|Immerhin besser als letzte Woche."
+            ),
         ),
     ),
 }

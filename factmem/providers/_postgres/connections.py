@@ -309,8 +309,8 @@ def _error(failed: _Failed, *, is_unknown: bool) -> StorageError:
         )
     if failed.failure is Failure.BUSY:
         return StoreBusyError(
-            f"The database was busy ({described(failed.error)}): nothing was written. Call again, and "
-            f"look for a transaction that hangs"
+            f"The database was busy ({described(failed.error)}): nothing was written. Call again, "
+            "and look for a transaction that hangs"
         )
     remedy = remedy_of(failed.error)
     is_away = failed.is_repeatable or isinstance(failed.error, DeadlineExceeded)

@@ -317,8 +317,8 @@ _QUOTING = {"21", "22", "23", "P0"}
 rows."""
 
 _REMEDIES = {
-    "42501": "give the role its rights by migrate() as the owner of the tables, with role=; an owner "
-    "that is no superuser also needs GRANT role TO owner",
+    "42501": "give the role its rights by migrate() as the owner of the tables, with role=; an "
+    "owner that is no superuser also needs GRANT role TO owner",
     "42P01": "create the tables with migrate()",
     "3F000": "create the tables with migrate()",
     "3D000": "create the database, or correct dbname",

@@ -43,7 +43,7 @@ _READ_MANY = _READ.format(known="unnest(%s::bytea[], %s::bigint[], %s::bigint[],
 _HEADS = f"""
     INSERT INTO factmem.places AS p
         (place, scope, subject, names, owner, made, last, bytes, mark, recorded_at, store)
-    SELECT h.place, h.scope, h.subject, h.names, h.owner, h.made, h.last, h.bytes, q.mark, q.at, q.store
+    SELECT h.*, q.mark, q.at, q.store
     FROM (SELECT %s::bigint AS mark, %s::bigint AS at, %s::int AS store) q,
          unnest(%s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bigint[],
                 %s::bigint[], %s::bigint[])

@@ -87,8 +87,8 @@ FROM (
 """
 
 _LOCK_SPACE = """
-SELECT v.is_indexed FROM factmem.spaces v JOIN factmem.searches s ON s.place = v.place AND s.kind = 0
-WHERE v.space = %s FOR UPDATE OF s
+SELECT v.is_indexed FROM factmem.spaces v JOIN factmem.searches s USING (place)
+WHERE v.space = %s AND s.kind = 0 FOR UPDATE OF s
 """
 
 _MORE_MEMORY = "SELECT set_config('maintenance_work_mem', '256MB', true)"
@@ -149,7 +149,8 @@ place yet."""
 
 _NEAREST_INSIDE = """
 SELECT i.item FROM (
-    SELECT item, text FROM factmem.items WHERE search = {search} AND item = ANY (%s::bigint[]) OFFSET 0
+    SELECT item, text FROM factmem.items
+    WHERE search = {search} AND item = ANY (%s::bigint[]) OFFSET 0
 ) i JOIN factmem.vectors v ON v.space = {space} AND v.text = i.text
 WHERE v.vector IS NOT NULL
 ORDER BY v.vector OPERATOR({extension}.<#>) %s::text::{extension}.halfvec LIMIT %s
@@ -301,7 +302,7 @@ class VectorSpaces:
     def drop(
         self, session: Session, key: bytes, search: int, removed: Collection[str] | None
     ) -> None:
-        """See `VectorIndex.drop`. Vectors of other keywords stay, as embedding texts costs money."""
+        """See `VectorIndex.drop`. Vectors of other keywords stay, as embedding costs money."""
         rows = session.rows(_TEXTS, [search, numbers(map(topic_of, removed))]) if removed else []
         session.rows("DELETE FROM factmem.items WHERE search = %s", [search])
         if removed is not None:
@@ -314,7 +315,7 @@ class VectorSpaces:
 
     @contextmanager
     def patience(self, session: Session) -> Generator[None]:
-        """See `VectorIndex.patience`: the deadline of a call is shorter than a large index takes."""
+        """See `VectorIndex.patience`: a large index takes longer than a call may."""
         postgres = own(session)
         deadline, postgres.deadline = postgres.deadline, inf
         try:

@@ -59,7 +59,7 @@ def _second(seconds: int) -> str:
 
 
 def parts_of(entry: Mapping[str, Any]) -> tuple[bytes, ...]:
-    """Return an entry without its time as lines: a save of many facts as several, any other as one."""
+    """Return an entry without its time as lines: several for a save of many facts, else one."""
     facts = entry.get("facts", ())
     if len(facts) <= _MOST_FACTS or not entry.keys() <= {"at", "facts", "actor", "reason"}:
         return (_part(entry),)
@@ -147,8 +147,8 @@ FACT_BYTES = 256
 """The size of a usual fact in a line."""
 
 _LARGE = 1000 * FACT_BYTES
-"""A place with more bytes is searched for the first concept that is loaded from it, and its index is
-extended when it is so many behind."""
+"""A place with more bytes is searched for the first concept that is loaded from it, and its index
+is extended when it is so many behind."""
 
 _MOST_LINES = 4096
 """The number of lines of one keyword that are read one by one. With more, the place is read."""
@@ -630,7 +630,7 @@ class View:
             self.position = after
 
     def edit(self, seen: Position, edited: Edited) -> None:
-        """Apply an own edit of a place that was at `seen`, without folding unaffected facts again."""
+        """Apply an own edit of a place that was at `seen`; fold only the affected facts again."""
         _, before, after, end = edited
         with self.lock:
             if self.position is not seen or end is None:

@@ -155,7 +155,7 @@ class _CheckedLines(Sealer):
 
 
 class Sealing:
-    """The form of a whole store; here nothing is secret. Keys are hashes, so that they have one length.
+    """The form of a store's rows, here plain. Keys are hashes, so that they have one length.
 
     A line has a checksum with `has_checksums`; a database server has its own.
     """

@@ -118,8 +118,8 @@ WHERE i.search = %s AND i.item IN ({keys})
 """
 
 _SAID_IN = """
-SELECT i.item FROM factmem.items i WHERE i.search = %s AND i.said_at >= %s AND i.said_at < %s {inside}
-ORDER BY i.said_at DESC LIMIT %s
+SELECT i.item FROM factmem.items i WHERE i.search = %s AND i.said_at >= %s AND i.said_at < %s
+{inside} ORDER BY i.said_at DESC LIMIT %s
 """
 
 _INSIDE = "SELECT i.item FROM factmem.items i WHERE i.search = %s{inside}"
@@ -416,7 +416,7 @@ class StoredSearch:
         states: Mapping[Identity, State],
         candidates: Sequence[tuple[SearchCandidate, str]],
     ) -> Iterator[SearchCandidate]:
-        """Yield the facts of other places that may take precedence over candidates of some keywords."""
+        """Yield the facts of other places that may take precedence over candidates."""
         together, asked = seen_together(places), dict[tuple[Identity, str], None]()
         held = {(each.identity, each.item) for each, _ in candidates}
         for each, keyword in candidates:

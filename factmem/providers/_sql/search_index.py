@@ -177,8 +177,8 @@ ORDER BY number LIMIT %s
 """
 
 _ADD_ITEMS = """
-INSERT INTO factmem.items (search, item, store, length, counts, text, topic, digest, line, start, size,
-    chat, message, said_at, ends_at, fact) VALUES {rows}
+INSERT INTO factmem.items (search, item, store, length, counts, text, topic, digest, line, start,
+    size, chat, message, said_at, ends_at, fact) VALUES {rows}
 """
 
 _LAST_BLOCKS = """
@@ -199,7 +199,8 @@ SELECT item, digest, length FROM factmem.items WHERE search = %s AND topic IN ({
 _DELETE_ITEMS = "DELETE FROM factmem.items WHERE search = %s AND item IN ({keys}) RETURNING text"
 
 _LOAD = """
-SELECT i.item, i.topic, i.fact, e.at, CASE WHEN i.fact IS NULL THEN substr(e.line, i.start + 1, i.size) END
+SELECT i.item, i.topic, i.fact, e.at,
+    CASE WHEN i.fact IS NULL THEN substr(e.line, i.start + 1, i.size) END
 FROM factmem.items i LEFT JOIN factmem.entries e ON e.place = %s AND e.number = i.line
 WHERE i.search = %s AND {which}
 """

@@ -149,7 +149,7 @@ class Session(Protocol):
     # The marks of saves, for a database that may not answer a commit
 
     def find_mark(self, places: Sequence[bytes], marks: Sequence[int]) -> int | None:
-        """Return the one of some marks with which lines were committed to places, if there is one."""
+        """Return the one of some marks with which lines were committed, if there is one."""
         return None
 
     def read_marks(self, place: bytes) -> Mapping[int, int]:
@@ -165,7 +165,7 @@ class Session(Protocol):
         return
 
     def on_removal(self) -> None:
-        """Note that entries are being removed, where the database keeps copies of them for a while."""
+        """Note that entries are being removed, of which the database keeps copies for a while."""
         return
 
 
@@ -288,7 +288,7 @@ COLUMNS = """place, made, snapshot, last, bytes, recorded_at, purged, store, sco
     names, data_key, tail"""
 """Those of `PlaceRow`."""
 
-READ_ROW = f"SELECT {COLUMNS} FROM factmem.places WHERE place = %s"  # noqa: S608
+READ_ROW = f"SELECT {COLUMNS} FROM factmem.places WHERE place = %s"
 
 LOCK = f"{READ_ROW} FOR UPDATE"
 
@@ -309,7 +309,7 @@ SET_PURGED = "UPDATE factmem.places SET purged = %s, tail = %s WHERE place = %s"
 LIST_OWNED = f"""
 SELECT {COLUMNS} FROM factmem.places
 WHERE store = %s AND owner = %s AND place <> owner AND bytes > 0 ORDER BY recorded_at DESC, place
-"""  # noqa: S608
+"""
 """The conversations of a place, by its key."""
 
 LIST_EXTENTS = """
@@ -318,7 +318,8 @@ WHERE store = %s AND owner IN ({keys}) AND place <> owner AND bytes > 0 ORDER BY
 """
 
 LOCK_OWNED = """
-SELECT place, bytes FROM factmem.places WHERE owner = %s AND place <> owner ORDER BY place FOR UPDATE
+SELECT place, bytes FROM factmem.places WHERE owner = %s AND place <> owner
+ORDER BY place FOR UPDATE
 """
 
 COUNT_OWNED = """
@@ -445,7 +446,7 @@ WHERE store = %s AND place > %s AND (owner = place OR owner <= %s) AND (
 """
 """All places of facts, by the table itself."""
 
-LIST_NAMED = f"SELECT {COLUMNS} FROM factmem.places WHERE place IN ({{keys}})"  # noqa: S608
+LIST_NAMED = f"SELECT {COLUMNS} FROM factmem.places WHERE place IN ({{keys}})"
 
 LIST_ENDS = """
 SELECT p.place, p.made, p.snapshot, p.last, e.at, e.line
@@ -540,7 +541,7 @@ class Database(Protocol):
         ...
 
     def check_mark(self, mark: bytes) -> None:
-        """Raise `TamperedError` if an encrypted store is not the one that was in this place before."""
+        """Raise `TamperedError` if an encrypted store is another one than before."""
         return
 
     # Work

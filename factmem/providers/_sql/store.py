@@ -85,7 +85,7 @@ class SqlStore(FactStore):
     async def compact(
         self, subject: MemorySubject, scope: MemoryScope, *, keep_history: timedelta = timedelta(0)
     ) -> int:
-        """Rewrite a place without older history, and return the number of freed bytes of entries.
+        """Rewrite a place without older history, and return the number of freed bytes.
 
         Current values do not change; `history` and `as_of` reach back as far as `keep_history`.
         Forgettings stay, with digests of their values, so that no older bundle brings one back:
@@ -97,9 +97,9 @@ class SqlStore(FactStore):
     async def anchor(self, *, progress: Callable[[int, int], None] | None = None) -> str:
         """Return an anchor: a string with the end of every place, to be stored elsewhere.
 
-        A store cannot reveal that all of it was put back to an older copy; `verify` detects this with
-        an anchor. Places are listed without reading their entries. An anchor never expires. `progress`
-        is called in a worker thread after each place, with the number done and the total.
+        A store cannot reveal that all of it was put back to an older copy; `verify` detects this
+        with an anchor. It never expires. Places are listed without reading their entries.
+        `progress` is called in a thread after each place, with the number done and the total.
         """
         self._check_open()
         check_progress(progress)

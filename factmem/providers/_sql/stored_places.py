@@ -149,7 +149,7 @@ class StoredPlaces:
         return await self.workers.run(work)
 
     def run(self, work: Callable[[Session, int], R]) -> R:
-        """Do work that reads. Its second argument counts earlier attempts that may have committed."""
+        """Do work that reads; its second argument counts attempts that may have committed."""
         return self._done(self.database.read, work)
 
     def run_apart(self, work: Callable[[Session, int], R]) -> R:
@@ -328,7 +328,7 @@ class StoredPlaces:
             return self.present_view(self.view(identity), present)
 
     def write_topics(self, identity: Identity, found: Searched) -> None:
-        """Store an index, unless the place was edited meanwhile; without one the next reader tries."""
+        """Store an index, unless the place was edited meanwhile; then the next reader tries."""
 
         def write(session: Session, _: int) -> None:
             if (reader := self.reading(session)) is None:

@@ -123,8 +123,8 @@ class Opening:
         where = self.database.where(session)
         if self.database.has_one_store:
             return StorageError(
-                f"There is no store in {where}, and must_exist is set: correct the folder, or create "
-                f"the store with create()"
+                f"There is no store in {where}, and must_exist is set: correct the folder, or "
+                "create the store with create()"
             )
         has_tables = self.database.are_there(session)
         remedy = "correct the name" if has_tables else "create its tables with migrate()"
@@ -157,7 +157,7 @@ class Opening:
         )
 
     def made(self, session: Session, *, is_wanted: bool = False) -> OpenStore:
-        """Return the store; create the tables and its row, with `is_wanted` also if it must exist."""
+        """Return the store; create its tables and row, with `is_wanted` also if it must exist."""
         found = self._look(session) if is_wanted else self.found(session)
         if found is not None:
             return found
@@ -226,8 +226,8 @@ class Opening:
         ring = KeyRing.load(unwrapped.ring)
         if ring.store != self._sealed_as:
             raise TamperedError(
-                "The row of the store is that of another store: it was exchanged. Restore it from a "
-                "backup"
+                "The row of the store is that of another store: it was exchanged. Restore it from "
+                "a backup"
             )
         return ring, unwrapped.kid
 
@@ -284,6 +284,6 @@ def _check_places(session: Session, row: StoreRow, sealing: Sealing) -> None:
         if sealing.key("place", identity) != place:
             error = TamperedError if row.mode == SEALED else CorruptJournalError
             raise error(
-                "The row of the store does not belong to its places: it was damaged, or exchanged with "
-                "that of another store. Restore it from a backup"
+                "The row of the store does not belong to its places: it was damaged, or exchanged "
+                "with that of another store. Restore it from a backup"
             )

@@ -1,4 +1,4 @@
-"""Copies of a database: `backup`, `Restoration`, and `readable`, which yields what salvage can read.
+"""Copies of a database: `backup`, `Restoration`, and `readable`, which yields what is readable.
 
 Copying the files of an open database in another way may miss its log.
 """
@@ -120,7 +120,7 @@ def _finish(folder: Path, erasures: int = 0, erased: Sequence[Row] = ()) -> int:
             db.executemany("INSERT OR REPLACE INTO erased VALUES (?, ?, ?, ?)", erased)
             ((count,),) = db.execute(f"SELECT count(DISTINCT owner) {_ERASED} AND {_OWNED}")
             for table in ("entries", "indexes", "learning", "places"):
-                db.execute(f"DELETE FROM {table} WHERE place IN (SELECT place {_ERASED})")  # noqa: S608
+                db.execute(f"DELETE FROM {table} WHERE place IN (SELECT place {_ERASED})")
             db.execute("UPDATE stores SET remains = 0, erasures = max(erasures, ?)", [erasures])
             db.execute("COMMIT")
         with open(copy, "r+b", buffering=0) as file:  # no connection is open
@@ -203,7 +203,7 @@ class Restoration:
         self.folder = self._draft.folder
 
     def fill(self) -> int:
-        """Copy the backup without the places that were erased since; return how many are left out."""
+        """Copy the backup without the places erased since; return how many are left out."""
         source, of_backup = self._opened()
         with closing(source):
             with self._unused():
@@ -227,7 +227,7 @@ class Restoration:
                 for store, _ in db.execute(_STORE):
                     return db, store
                 raise CorruptJournalError(
-                    f"The backup in {str(self._backup)!r} has no row of its store: use another backup"
+                    f"The backup in {str(self._backup)!r} has no row of its store: use another one"
                 )
         except sqlite3.Error as exc:
             raise files.error_of(exc) from exc
@@ -360,11 +360,10 @@ def _read(session: SqliteSession, reader: PlaceReader, key: bytes) -> ReadablePl
 def _rows(db: sqlite3.Connection, key: bytes) -> tuple[dict[int, tuple[int, bytes]], bool]:
     """Return the lines of a place by their numbers, and whether no damaged page was in the way."""
     found: dict[int, tuple[int, bytes]] = {}
-    for order in ("", " DESC"):
+    for order in ("number", "number DESC"):
         with suppress(sqlite3.DatabaseError):
             lines = db.execute(
-                f"SELECT number, at, line FROM entries WHERE place = ? ORDER BY number{order}",  # noqa: S608
-                (key,),
+                f"SELECT number, at, line FROM entries WHERE place = ? ORDER BY {order}", (key,)
             )
             for number, at, line in lines:
                 if [type(each) for each in (number, at, line)] == [int, int, bytes]:

@@ -110,8 +110,8 @@ _FEW = 100
 class _Connections:
     """The connections of a database and their guard, closed when it is dropped.
 
-    They are an object of their own, as the garbage collector finalizes the objects of a cycle in any
-    order: since Python 3.13 a connection warns if a `__del__` did not close it before its own turn.
+    The garbage collector finalizes the objects of a cycle in any order, and since Python 3.13 a
+    connection warns if it is collected open. So they are an object that is in no cycle.
     """
 
     writer: sqlite3.Connection | None = None
@@ -388,7 +388,7 @@ class SqliteDatabase(Database):
                 self._db.reader = None
 
     def warm(self) -> sqlite3.Connection | None:
-        """Return the connection for event loops, locked until `cool`; None if that needs waiting."""
+        """Return the connection for event loops, locked until `cool`; None if it needs waiting."""
         db = self._db.warm
         if db is None or self.files.identity() != self._inode or self._pid != os.getpid():
             return None
@@ -454,8 +454,8 @@ class SqliteDatabase(Database):
     def _check_process(self) -> None:
         if self._pid != os.getpid():
             raise StorageError(
-                "This process was forked by C code with the store open, so the locks of its database "
-                "would not hold: fork by os.fork, or open the store in the child"
+                "This process was forked by C code with the store open, so the locks of its "
+                "database would not hold: fork by os.fork, or open the store in the child"
             )
 
     # Closing
@@ -534,7 +534,7 @@ class SqliteDatabase(Database):
     # Erasures
 
     def finish_erasure(self) -> bool:
-        """Empty the log, which has copies of erased values; return whether a reader prevents that."""
+        """Empty the log, which has copies of erased values; return whether a reader prevents it."""
         return not self.truncate()
 
     def truncate(self, seconds: float = 1.0) -> bool:
@@ -583,7 +583,7 @@ class SqliteDatabase(Database):
 
 @cache
 def _empty() -> sqlite3.Connection:
-    """Return a database with the tables and no row: to copy it takes a tenth of the time of making them."""
+    """Return a database with empty tables; copying it takes a tenth of the time of making them."""
     db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     atexit.register(db.close)  # Python 3.13 warns of one that is open at the end
     create(db)
@@ -606,7 +606,7 @@ class MemoryDatabase(Database):
 
     def _create(self) -> sqlite3.Connection:
         self.db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        # Nobody needs to close a store in memory. Python 3.13 warns of a connection that is collected
+        # A store in memory need not be closed. Python 3.13 warns of a connection that is collected
         # open, and in a cycle it is collected before a `__del__` of this object could close it.
         weakref.finalize(self, self.db.close)
         with _forks:  # no child inherits a copying in progress

@@ -108,7 +108,7 @@ ODD_VALUES = (TypeError, UnicodeDecodeError, struct.error, OverflowError)
 UTF-8, or a number that is too large."""
 
 _REMEDIES = {
-    sqlite3.SQLITE_CANTOPEN: "give this user the right to its files, or raise the limit of open files",
+    sqlite3.SQLITE_CANTOPEN: "give this user rights to its files, or raise the limit of open files",
     sqlite3.SQLITE_PERM: "give this user the right to its files",
     sqlite3.SQLITE_READONLY: "mount it writable, or give this user the right to write",
     sqlite3.SQLITE_IOERR: "check the disk, and call again",
@@ -136,7 +136,7 @@ def closed_on_error(db: sqlite3.Connection) -> Generator[sqlite3.Connection]:
 
 
 class DatabaseFiles:
-    """The files of one folder. It gets the permissions `mode`, its files those without execution."""
+    """The files of one folder, which gets the permissions `mode`; they get it without execution."""
 
     def __init__(
         self, root: Path, busy_timeout: float, *, allow_network: bool, mode: int = 0o700
@@ -361,8 +361,8 @@ class DatabaseFiles:
     def _check_not_emptied(self, had_tables: bool) -> None:
         if had_tables:
             raise CorruptJournalError(
-                f"{str(self.path)!r} is empty: it was overwritten. Restore it from a backup, or delete "
-                f"the folder to start with an empty store"
+                f"{str(self.path)!r} is empty: it was overwritten. Restore it from a backup, or "
+                "delete the folder to start with an empty store"
             )
 
     def has_log(self) -> bool:
@@ -406,7 +406,7 @@ class DatabaseFiles:
             return self._damaged(name)
         if is_full(exc):
             return DiskFullError(
-                f"The disk is full ({name}): {str(self.path)!r}. Nothing was written: free some room"
+                f"The disk is full ({name}): {str(self.path)!r}. Nothing was written: free room"
             )
         remedy = _REMEDIES.get(code_of(exc))
         return StorageError(
@@ -465,7 +465,7 @@ def code_of(exc: sqlite3.Error) -> int:
 
 
 def is_full(exc: sqlite3.Error) -> bool:
-    """Whether the disk has no room for a write, or for the index of the log that all access needs."""
+    """Whether the disk has no room for a write, or for the log's index that all access needs."""
     codes = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
     return getattr(exc, "sqlite_errorcode", 0) in codes
 
@@ -595,7 +595,7 @@ _abandoned: "deque[tuple[Guard, int]]" = deque()
 
 
 def abandon(guard: Guard, pin: int) -> None:
-    """Leave the guard of a dropped store to the next opening; no lock, as the collector calls it."""
+    """Leave a dropped store's guard to the next opening; without a lock, as the collector calls."""
     _abandoned.append((guard, pin))
 
 

@@ -23,7 +23,7 @@ from factmem.errors import CorruptJournalError, StorageError
 from factmem.providers._sql.sealing import Extent
 from factmem.providers._sql.session import COLUMNS, DEFINITIONS, End, Head, Line, Row, Session
 
-_FIND = f"SELECT {COLUMNS} FROM places WHERE place = ?"  # noqa: S608
+_FIND = f"SELECT {COLUMNS} FROM places WHERE place = ?"
 
 _HAS_LINES = "SELECT 1 FROM entries WHERE place = ? LIMIT 1"
 
@@ -262,9 +262,9 @@ FROM stores s CROSS JOIN places p CROSS JOIN entries e CROSS JOIN
 WHERE s.mode = 'plain' AND p.store = s.store AND e.place = p.place
       AND json_extract(CAST(p.names AS TEXT), '$[0]') <> 'concepts'
 ORDER BY e.at;
-"""  # noqa: S608
-"""`entries` has row ids, so that saves of many places share pages: ordered by place, each line would
-change a page of its own, and the pages above it would hold lines, too."""
+"""
+"""`entries` has row ids, so that saves of many places share pages: ordered by place, each line
+would change a page of its own, and the pages above it would hold lines, too."""
 
 _OBJECTS = """
 SELECT type, CAST(name AS BLOB), CAST(tbl_name AS BLOB), CAST(sql AS BLOB) FROM main.sqlite_master
@@ -304,8 +304,8 @@ def is_there(db: sqlite3.Connection, path: Path = Path("facts.db")) -> bool:
     """Whether there are tables; raise if they are another program's, or of a later version."""
     if sqlite3.sqlite_version_info < _LEAST_LIBRARY:
         raise StorageError(
-            f"Local stores need SQLite 3.37 or newer, and this Python has {sqlite3.sqlite_version}: "
-            f"use a newer build of Python"
+            "Local stores need SQLite 3.37 or newer, and this Python has "
+            f"{sqlite3.sqlite_version}: use a newer build of Python"
         )
     db.execute("BEGIN")  # one state: another process may be creating the tables
     try:
@@ -365,6 +365,6 @@ def _check_objects(objects: Sequence[Row], path: Path) -> None:
 
 def _odd(path: Path, what: str) -> CorruptJournalError:
     return CorruptJournalError(
-        f"{str(path)!r} has {what}: another program changed it. Remove that by DROP, or restore the "
-        f"store from a backup. Nothing was read or written"
+        f"{str(path)!r} has {what}: another program changed it. Remove that by DROP, or restore "
+        "the store from a backup. Nothing was read or written"
     )

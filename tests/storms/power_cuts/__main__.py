@@ -1,4 +1,4 @@
-"""Power cuts at random moments of a local store: nothing acknowledged is lost, nothing removed is left.
+"""Random power cuts of a local store: nothing acknowledged is lost, nothing removed is left.
 
     python -m tests.storms.power_cuts --cuts 1000 --seed 1 --encrypted
 

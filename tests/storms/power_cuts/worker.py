@@ -51,7 +51,7 @@ class Orders(NamedTuple):
 
 
 MUTANTS = ("log", "errors", "order")
-"""The log is not emptied; what failed is acknowledged; values are said to be saved the other way round."""
+"""The log is not emptied; what failed is acknowledged; values are reported in the wrong order."""
 
 
 def mark_of(value: str) -> str:

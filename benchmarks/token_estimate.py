@@ -12,10 +12,10 @@ import anyio
 import tiktoken
 
 from factmem.ledger.resolution import PlacedFact
+from factmem.llm.base import estimate_tokens
 from factmem.models.facts import Concept, SingleFact
 from factmem.models.places import MemoryScope, MemorySubject, Place
 from factmem.prompt.memory_message import render
-from factmem.prompt.tokens import estimate_tokens
 
 SAMPLES = {
     "English": [

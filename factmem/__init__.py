@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from factmem.llm.base import ChatModel as ChatModel
     from factmem.llm.openai import OpenAIChatModel as OpenAIChatModel
     from factmem.memory.agent_memory import AgentMemory as AgentMemory
-    from factmem.models.actors import acting as acting
     from factmem.models.facts import Concept as Concept
     from factmem.models.facts import Fact as Fact
     from factmem.models.facts import FactSource as FactSource
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from factmem.models.places import MemoryScopeType as MemoryScopeType
     from factmem.models.places import MemorySubject as MemorySubject
     from factmem.models.places import Place as Place
+    from factmem.models.places import acting as acting
     from factmem.models.profile import Profile as Profile
     from factmem.models.profile import remembered as remembered
     from factmem.providers.in_memory import InMemoryProvider as InMemoryProvider
@@ -74,9 +74,10 @@ else:
             "llm.base": "ChatModel",
             "llm.openai": "OpenAIChatModel",
             "memory.agent_memory": "AgentMemory",
-            "models.actors": "acting",
             "models.facts": "Concept Fact FactSource FactType MultipleFacts SingleFact SourceKind",
-            "models.places": "MemoryScope MemoryScopeType MemoryScopesProfile MemorySubject Place",
+            "models.places": (
+                "MemoryScope MemoryScopeType MemoryScopesProfile MemorySubject Place acting"
+            ),
             "models.profile": "Profile remembered",
             "providers.provider": "AgentMemoryProvider",
             "providers.store": "FactStore",

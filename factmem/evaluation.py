@@ -29,13 +29,11 @@ from factmem._arguments import expect_within
 from factmem._text.spoken_time import WrittenDate, dates_in
 from factmem.detection.report import DetectionReport
 from factmem.errors import FactmemError, StorageError
-from factmem.llm.base import ChatModel
-from factmem.llm.messages import content_text
+from factmem.llm.base import ChatModel, content_text, estimate_tokens
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models._values import normalized
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
-from factmem.prompt.tokens import estimate_tokens
 from factmem.recall._documents import plain_values
 from factmem.recall.match import TurnMatch, prompt_line
 

@@ -21,9 +21,8 @@ from anyio import move_on_after
 
 from factmem._arguments import expect
 from factmem.errors import ChatModelError, ExtractionError
-from factmem.models.actors import present_actor
 from factmem.models.facts import AnyFact
-from factmem.models.places import Place
+from factmem.models.places import Place, present_actor
 from factmem.usage import Usage
 
 __all__ = ["MemoryEvent", "MemoryOperation", "correlated"]

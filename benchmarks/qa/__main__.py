@@ -20,8 +20,8 @@ from benchmarks.recall.public_sets import SETS, Asked, Chat, hashes
 from factmem import ChatModel, Embedder
 from factmem.embedding._named import named_embedder
 from factmem.errors import ChatModelError
+from factmem.llm.base import estimate_tokens
 from factmem.llm.openai import named_chat_model
-from factmem.prompt.tokens import estimate_tokens
 
 MEASURES = ("right", "F1", "says unknown", "tokens")
 

@@ -14,7 +14,7 @@ from factmem import (
     MemoryScopesProfile,
     MemorySubject,
 )
-from factmem.prompt.tokens import estimate_tokens
+from factmem.llm.base import estimate_tokens
 
 __all__ = ["Arm", "arms_of"]
 

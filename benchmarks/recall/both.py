@@ -36,9 +36,9 @@ from factmem import (
     SourceKind,
 )
 from factmem.models import AnyFact
-from factmem.prompt._escaping import value_text
+from factmem.prompt.memory_message import value_text
 from factmem.recall import RecallResult
-from factmem.recall._turn_search import WEIGHTS, Telling
+from factmem.recall._search import WEIGHTS, Telling
 
 FILES = sorted((Path(__file__).parent / "conversations").glob("*.txt"))
 HOME = MemorySubject("household", "The people who share the assistant", 1)

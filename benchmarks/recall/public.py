@@ -30,7 +30,7 @@ from factmem import (
     MultipleFacts,
     SourceKind,
 )
-from factmem.prompt.tokens import estimate_tokens
+from factmem.llm.base import estimate_tokens
 
 USER = MemorySubject("user", "The user", 1)
 AGENT = MemoryScope.Agent("bench")

@@ -24,7 +24,7 @@ from factmem._cli.options import GIVEN, REVEAL, Options
 from factmem._cli.output import Answer, CommandError, ExitCode, code_of, message_of, print_error
 from factmem.encryption.key import Key
 from factmem.errors import FactmemError
-from factmem.models.actors import acting
+from factmem.models.places import acting
 
 GROUPS = {
     "Read": "show recall places stats browse",

@@ -18,7 +18,7 @@ from factmem._cli.opening import Store, has_store, local, run, storage_of
 from factmem._cli.options import GIVEN, Options, confirm, parse_age
 from factmem._cli.output import Answer, CommandError, ExitCode, Table, counted, time_words
 from factmem._cli.targets import PlaceOrAll, find_place, parse_place, place_name
-from factmem._concurrency.file_lock import ORDINARY, try_lock
+from factmem._concurrency import ORDINARY, try_lock
 from factmem.encryption.key import Key
 from factmem.errors import CorruptJournalError, DecryptionError, FactmemError, TamperedError
 from factmem.models.places import Place

@@ -36,7 +36,7 @@ from factmem._cli.readings import (
     value_words,
 )
 from factmem._cli.targets import PlaceOrAll, PlaceWord, facts_of, find_place, place_name
-from factmem.ledger._presentation import as_plain
+from factmem.ledger._reads import as_plain
 from factmem.ledger.entries import stored
 from factmem.ledger.history import FactChange, HistoryEntry
 from factmem.ledger.ledger import Ledger

@@ -43,10 +43,9 @@ from factmem._cli.targets import (
     place_name,
     target_of,
 )
-from factmem._concurrency.threads import paused_collection
+from factmem._concurrency import paused_collection
 from factmem.encryption.key import Key
 from factmem.ledger.resolution import PlacedFact
-from factmem.models.actors import acting
 from factmem.models.facts import (
     AnyFact,
     FactSource,
@@ -55,7 +54,7 @@ from factmem.models.facts import (
     SingleFact,
     SourceKind,
 )
-from factmem.models.places import Place
+from factmem.models.places import Place, acting
 from factmem.providers.results import ErasureReceipt
 from factmem.transfer._inputs import DamagedError, json_values, opened
 from factmem.transfer._outputs import is_special, write_whole

@@ -22,8 +22,7 @@ from factmem.agent.tools import ToolFunction, tools_by_name
 from factmem.embedding.base import Embedder
 from factmem.errors import InputTypeError, UnboundSubjectError
 from factmem.events import EventListener
-from factmem.llm.base import ChatModel, Message
-from factmem.llm.messages import OWN_MESSAGES, checked_messages, is_instruction
+from factmem.llm.base import OWN_MESSAGES, ChatModel, Message, checked_messages, is_instruction
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import LoadAndLearnOptions, MemoryRuns
 from factmem.models._values import checked_text

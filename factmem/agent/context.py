@@ -9,8 +9,14 @@ from typing_extensions import TypeVar
 
 from factmem.detection.report import DetectionReport
 from factmem.errors import FactmemError
-from factmem.llm.base import ChatModel, ChatResponse, Message, ToolDefinition
-from factmem.llm.messages import STEP_MESSAGE, dicts_of
+from factmem.llm.base import (
+    STEP_MESSAGE,
+    ChatModel,
+    ChatResponse,
+    Message,
+    ToolDefinition,
+    dicts_of,
+)
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.places import MemorySubject, ScopeChoice, checked_subjects
 from factmem.prompt.memory_message import LoadReport

@@ -11,7 +11,7 @@ from factmem.agent.tools import run_tool_loop
 from factmem.detection.compression import RetrieveFactsFromHistory
 from factmem.detection.report import Detection
 from factmem.errors import MemoryAccessError
-from factmem.llm.messages import last_said
+from factmem.llm.base import last_said
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models._values import checked_text
 from factmem.models.facts import Concept, checked_concepts

@@ -26,7 +26,7 @@ from factmem._text.spelling import (
     tidy_keyword,
     word_count,
 )
-from factmem._text.stated_period import stated_period
+from factmem._text.spoken_time import stated_period
 from factmem.detection._evidence import (
     Quotation,
     Sentence,

@@ -7,7 +7,7 @@ from datetime import UTC
 from pydantic import JsonValue
 from typing_extensions import TypeForm, TypeVar
 
-from factmem._concurrency.threads import Workers
+from factmem._concurrency import Workers
 from factmem.detection._candidates import Rules
 from factmem.detection._question import (
     DetectedFacts,
@@ -33,11 +33,10 @@ from factmem.detection.report import DetectionReport, DetectionRequest, Retracti
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.ledger.resolution import PlacedFact
 from factmem.llm.base import ChatModel, Message
-from factmem.models.actors import acting_unless_named
 from factmem.models.facts import AnyFact
-from factmem.models.places import Identity, Place
+from factmem.models.places import Identity, Place, acting_unless_named
 from factmem.prompt._transcript import SaidMessage, Transcript
-from factmem.providers._reader import FactReader
+from factmem.providers._view import FactReader
 from factmem.providers.provider import is_complete
 from factmem.providers.results import Learned, Moment, RetractedFact
 from factmem.providers.store import FactStore

@@ -21,14 +21,18 @@ from typing import NamedTuple, TypeAlias
 
 from pydantic_core import from_json
 
-from factmem._text.numbers import NUMBER, follows, in_units, numbers_in, readings
 from factmem._text.own_prose import speaks_of_text
 from factmem._text.spelling import (
+    NUMBER,
+    follows,
     has_common_word,
     has_unspaced_script,
+    in_units,
     is_english_or_german,
     letters_of,
+    numbers_in,
     plain_letters,
+    readings,
     stems,
     text_of,
     word_count,

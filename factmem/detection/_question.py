@@ -16,12 +16,11 @@ from factmem.detection._candidates import CREDENTIAL, SAID, UNSTATED, Candidate,
 from factmem.detection._reconciliation import ReadItems, refused
 from factmem.detection.report import DetectionRequest, Doubt, RejectionReason
 from factmem.ledger.resolution import PlacedFact
-from factmem.llm.base import ChatModel, Message
+from factmem.llm.base import ChatModel, Message, estimate_tokens
 from factmem.models.facts import AnyConcept, FactType
 from factmem.models.places import MemoryScopeType
-from factmem.prompt._escaping import json_line, name_text, prompt_section, value_text
 from factmem.prompt._transcript import SaidMessage, Transcript
-from factmem.prompt.tokens import estimate_tokens
+from factmem.prompt.memory_message import json_line, name_text, prompt_section, value_text
 from factmem.usage import Usage
 
 KNOWN_TOKENS = 450

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from anyio import move_on_after
 
-from factmem._concurrency.threads import Workers
+from factmem._concurrency import Workers
 from factmem.detection._reconciliation import Synonym
 from factmem.embedding.base import Embedder, checked_vectors
 from factmem.events import MemoryEvents, MemoryOperation

@@ -16,11 +16,11 @@ from factmem.detection._reconciliation import CurrentValues, read_items, reconci
 from factmem.detection.report import DetectionRequest, RejectedItem
 from factmem.errors import InputValueError
 from factmem.ledger.resolution import PlacedFact
-from factmem.llm.base import ChatModel
-from factmem.llm.messages import (
+from factmem.llm.base import (
     HISTORY_MESSAGE,
     OWN_MESSAGES,
     STEP_MESSAGE,
+    ChatModel,
     History,
     answered_id,
     called_ids,

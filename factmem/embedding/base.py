@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from factmem._arguments import expect_function, expect_within
-from factmem._concurrency.threads import Workers
+from factmem._concurrency import Workers
 from factmem.errors import EmbeddingError
 
 __all__ = ["CallableEmbedder", "Embedder", "QueryEmbedder"]

@@ -9,7 +9,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from factmem._concurrency.threads import Workers
+from factmem._concurrency import Workers
 from factmem.embedding.base import EmbeddingModel, batches
 from factmem.errors import EmbeddingError, MissingExtraError
 

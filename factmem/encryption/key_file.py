@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import orjson
 
 from factmem._arguments import kind_of
-from factmem._concurrency.file_lock import FileLock, refusal, sync_folder
+from factmem._concurrency import FileLock, refusal, sync_folder
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor, Encryption, KeySlot, Unwrapped
 from factmem.encryption.key import Key
 from factmem.errors import StorageError, WrongKeyError

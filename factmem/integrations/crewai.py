@@ -35,9 +35,8 @@ from factmem.errors import ChatModelError, ExtractionError, InputValueError
 from factmem.ledger.resolution import PlacedFact
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import AT_ONCE, UNREACHABLE, MemoryRuns, Who
-from factmem.models.actors import acting_unless_named
 from factmem.models.facts import Concept, FactSource, FactType, MultipleFacts, SourceKind
-from factmem.models.places import MemoryScope, Place
+from factmem.models.places import MemoryScope, Place, acting_unless_named
 from factmem.models.recall_filter import RecallFilter
 from factmem.recall.match import Match, prompt_line
 from factmem.sync.portal import SHARED_PORTAL

@@ -17,7 +17,7 @@ One fact on its way to the store and back:
             v
     Item                        one current, proposed or planned value;
             |                   a KeywordItems has all those of a keyword
-            |  _presentation.presented
+            |  _reads.presented
             v
     SingleFact, MultipleFacts   what a program loads
 

@@ -27,8 +27,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from factmem.ledger.entries import ForgottenItem, RetractedValue, SourceEntry, StoredFact, source_of
 from factmem.models._values import Canonical, JsonValue, canonical
-from factmem.models.actors import By
 from factmem.models.facts import FactSource, includes
+from factmem.models.places import By
 from factmem.models.when import begin_of, end_of, moment, stamp
 
 Told: TypeAlias = tuple[str, str]

@@ -34,7 +34,7 @@ from factmem.ledger.entries import (
 )
 from factmem.ledger.ledger import Ledger
 from factmem.models._values import Canonical, JsonValue, canonical
-from factmem.models.actors import NOBODY, By
+from factmem.models.places import NOBODY, By
 from factmem.models.when import before
 
 _Kind: TypeAlias = Literal["facts", "forget", "retract"]

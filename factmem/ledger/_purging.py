@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from pydantic_core import from_json
 
-from factmem._concurrency.threads import paused_collection
+from factmem._concurrency import paused_collection
 from factmem.ledger._items import Condition, values_of
 from factmem.ledger._removal import Rest
 from factmem.ledger._trace import Life, RelatedEntries, Trace

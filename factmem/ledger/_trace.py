@@ -20,7 +20,7 @@ from factmem.ledger._items import NEVER, Item, KeywordItems, Plan, Told, digest_
 from factmem.ledger.entries import Entry, RetractedValue, SourceEntry, StoredFact
 from factmem.ledger.ledger import Ledger
 from factmem.models._values import Canonical, JsonValue, canonical
-from factmem.models.actors import By
+from factmem.models.places import By
 from factmem.models.when import begin_of, end_of
 
 V = TypeVar("V")

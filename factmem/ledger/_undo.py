@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from factmem.errors import InputValueError
 from factmem.ledger._items import Item, name_of
-from factmem.ledger._presentation import restated
+from factmem.ledger._reads import restated
 from factmem.ledger.entries import (
     Amendment,
     Entry,
@@ -25,8 +25,7 @@ from factmem.ledger.entries import (
 )
 from factmem.ledger.history import change_ids
 from factmem.ledger.ledger import Ledger
-from factmem.models.actors import NOBODY
-from factmem.models.places import Identity
+from factmem.models.places import NOBODY, Identity
 
 _Part: TypeAlias = tuple[str, Hashable]
 """A current value, a proposed one, or the end of one that is proposed; by its canonical form."""

@@ -20,7 +20,6 @@ from typing_extensions import TypedDict
 
 from factmem.errors import FactmemError, InputValueError
 from factmem.models._values import JsonValue, checked_name, checked_text, codec_of, json_type
-from factmem.models.actors import NOBODY, By, present_actor
 from factmem.models.facts import (
     MAX_BEFORE,
     NO_METADATA,
@@ -31,6 +30,7 @@ from factmem.models.facts import (
     SourceKind,
     checked_metadata,
 )
+from factmem.models.places import NOBODY, By, present_actor
 from factmem.models.when import When, moment, stamp
 
 __all__ = ["Entry", "StoredFact", "decoded", "encoded_entry", "stamped"]

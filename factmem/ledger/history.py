@@ -19,13 +19,7 @@ import orjson
 from anyio.to_thread import run_sync
 
 from factmem.ledger._items import Condition, Item, KeywordItems, name_of, values_of
-from factmem.ledger._presentation import (
-    as_far_as_readable,
-    as_plain,
-    is_misfit,
-    json_concept,
-    presented,
-)
+from factmem.ledger._reads import as_far_as_readable, as_plain, is_misfit, json_concept, presented
 from factmem.ledger._trace import Life, RelatedEntries, SavedFact, Trace
 from factmem.ledger.entries import Entry, ForgottenItem, StoredFact, by_of, part_about
 from factmem.ledger.ledger import Ledger, LedgerState

@@ -31,9 +31,17 @@ from pydantic_core import to_json
 from typing_extensions import TypeForm, TypeVar
 
 from factmem._arguments import expect, expect_all, expect_within, has_name, kind_of
-from factmem._concurrency.threads import PerLoopResource
+from factmem._concurrency import PerLoopResource
 from factmem.errors import ChatModelError, MissingExtraError
-from factmem.llm.base import ChatModel, ChatResponse, Extraction, Message, ToolCall, ToolDefinition
+from factmem.llm.base import (
+    ChatModel,
+    ChatResponse,
+    Extraction,
+    Message,
+    ToolCall,
+    ToolDefinition,
+    dicts_of,
+)
 from factmem.llm.extraction import (
     AnswerType,
     Problem,
@@ -44,7 +52,6 @@ from factmem.llm.extraction import (
     text_in,
     with_words,
 )
-from factmem.llm.messages import dicts_of
 from factmem.usage import Usage
 
 __all__ = ["OpenAIChatModel"]

@@ -21,7 +21,7 @@ from factmem.errors import StorageError
 from factmem.events import MemoryOperation, OperationInProgress
 from factmem.ledger.history import HistoryAction, HistoryEntry
 from factmem.ledger.resolution import PlacedFact, Resolution
-from factmem.llm.messages import (
+from factmem.llm.base import (
     MEMORY_MESSAGE,
     History,
     checked_history,
@@ -48,7 +48,7 @@ from factmem.models.facts import (
 from factmem.models.places import Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.prompt.memory_message import LoadReport, MemoryMessage, Quoted
-from factmem.providers._reader import MANY
+from factmem.providers._view import MANY
 from factmem.providers.provider import as_store, fact_store, is_complete
 from factmem.providers.store import FactStore
 from factmem.recall._place_cache import IndexCache

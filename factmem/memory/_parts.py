@@ -1,9 +1,11 @@
-"""MemoryParts: what the methods of a memory or a view work with."""
+"""MemoryParts, what the methods of a memory or a view work with, and detection with them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, tzinfo
+from dataclasses import replace
+from datetime import UTC, datetime, tzinfo
 from functools import cached_property
+from logging import getLogger
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import TypeForm, TypeVar
@@ -16,22 +18,29 @@ from factmem._arguments import (
     has_name,
     kind_of,
 )
-from factmem._concurrency.threads import Workers
-from factmem.detection.report import Detection
+from factmem._concurrency import Workers
+from factmem.detection.report import Detection, DetectionReport, DetectionRequest
 from factmem.embedding.base import Embedder
-from factmem.errors import StorageError
-from factmem.events import EventListener, MemoryEvents, MemoryOperation
-from factmem.llm.base import ChatModel, ChatResponse, Extraction, Message, ToolDefinition
+from factmem.errors import InputValueError, StorageError
+from factmem.events import EventListener, MemoryEvents, MemoryOperation, OperationInProgress
+from factmem.llm.base import ChatModel, ChatResponse, Extraction, History, Message, ToolDefinition
 from factmem.memory._selection import PlaceSelection
 from factmem.models._definition_changes import compared
-from factmem.models.facts import Concept, ConceptDefinition, concepts_by_keyword
-from factmem.models.places import Boundary, MemoryScope, MemorySubject
+from factmem.models.facts import (
+    Concept,
+    ConceptDefinition,
+    FactSource,
+    SourceKind,
+    concepts_by_keyword,
+)
+from factmem.models.places import Boundary, Identity, MemoryScope, MemorySubject, Place
 from factmem.models.profile import Concepts
 from factmem.models.when import TimeProvider
+from factmem.prompt._transcript import Transcript
 from factmem.prompt.memory_message import MemoryMessage, MessageForm
-from factmem.providers._reader import FactReader
-from factmem.providers._view import view_of
+from factmem.providers._view import FactReader, view_of
 from factmem.providers.provider import AgentMemoryProvider, is_complete
+from factmem.providers.results import Moment
 from factmem.providers.store import FactStore
 from factmem.recall._place_cache import IndexCache
 from factmem.recall.match import RecallSettings
@@ -39,8 +48,8 @@ from factmem.recall.match import RecallSettings
 if TYPE_CHECKING:
     from factmem.detection._detector import FactDetector
     from factmem.detection._synonyms import KeywordSynonyms
-    from factmem.recall._search import FactSearch
-    from factmem.recall._turn_search import TurnSearch
+    from factmem.recall._search import FactSearch, TurnSearch
+
 
 T = TypeVar("T")
 
@@ -190,7 +199,7 @@ class MemoryParts:
 
     @cached_property
     def turn_search(self) -> "TurnSearch":
-        from factmem.recall._turn_search import TurnSearch
+        from factmem.recall._search import TurnSearch
 
         return TurnSearch(self.provider, self.settings.indexes, self.clock)
 
@@ -250,3 +259,122 @@ async def compared_definitions(parts: MemoryParts) -> list[ConceptDefinition]:
     """Return the definitions in the store, each with how the declared concept differs."""
     known = {each.keyword: each for each in await parts.provider.concepts()}
     return compared(known, parts.settings.concepts)
+
+
+_log = getLogger("factmem.memory")
+
+
+async def detect_in_chat(
+    parts: MemoryParts,
+    messages: Sequence[History],
+    *,
+    since: int,
+    conversation: str | None,
+    said_at: datetime | None = None,
+    detection: Detection | None = None,
+    read_at: Mapping[Identity, Moment] | None = None,
+    dry_run: bool = False,
+    numbers: Sequence[int] | None = None,
+) -> DetectionReport:
+    """See `AgentMemory.auto_detect_facts`; `numbers` are those of stored messages."""
+    async with parts.events.operation(MemoryOperation.DETECT) as operation:
+        wanted = parts.settings.detection
+        if detection is not None:
+            wanted = expect(detection, Detection, "detection", "detection=Detection()")
+        transcript = Transcript(
+            messages,
+            trust=wanted.trust,
+            since=since,
+            said_at=_moment(parts, wanted) if said_at is None else said_at,
+            numbers=numbers,
+            speaker=wanted.speaker,
+        )
+        if since > len(messages):
+            _log.warning(
+                "Of %d messages none is read, because since=%d says that so many were: pass the "
+                "whole chat, or since=0",
+                len(messages),
+                since,
+            )
+        places = parts.selection.detection_places()
+        request = _request(parts, transcript, places, conversation, wanted)
+        moments = {} if read_at is None else read_at
+        request = replace(request, moments=moments, dry_run=dry_run)
+        return await _detected(parts, request, operation)
+
+
+async def detect_in_texts(
+    parts: MemoryParts,
+    texts: str | Iterable[str],
+    *,
+    source: FactSource | str | None,
+    said_at: datetime | None,
+) -> DetectionReport:
+    async with parts.events.operation(MemoryOperation.REMEMBER) as operation:
+        example = "memory.remember('I like tea'), or memory.auto_detect_facts(messages) for a chat"
+        given = [texts] if isinstance(texts, str) else texts
+        checked, origin = expect_all(given, str, "text", example), _checked_source(source)
+        parts.required_model()
+        transcript = Transcript(
+            [{"role": "user", "content": text} for text in checked],
+            written_by=origin.kind if origin else None,
+            said_at=_moment(parts, parts.settings.detection) if said_at is None else said_at,
+        )
+        places = parts.selection.detection_places()
+        conversation = origin.conversation if origin else None
+        request = _request(parts, transcript, places, conversation, parts.settings.detection)
+        return await _detected(parts, request, operation)
+
+
+def _moment(parts: MemoryParts, wanted: Detection) -> datetime:
+    zone = wanted.zone
+    return parts.clock().astimezone(zone) if isinstance(zone, tzinfo) else parts.clock()
+
+
+def _request(
+    parts: MemoryParts,
+    transcript: Transcript,
+    places: Sequence[Place],
+    conversation: str | None,
+    wanted: Detection,
+) -> DetectionRequest:
+    """Return the request to detect the facts of a transcript, and save them in some places."""
+    known = parts.settings.concepts
+    only = () if wanted.only is None else concepts_by_keyword(wanted.only, "only").values()
+    for concept in only:
+        if not (concept.detect and known.get(concept.keyword, concept).detect):
+            raise InputValueError(
+                f"{concept.keyword!r} has detect=False and cannot be written by a model: save it "
+                "with memory.store.save(fact, subject, scope)"
+            )
+    return DetectionRequest(
+        transcript=transcript,
+        places=places,
+        declared=list(known.values() if wanted.only is None else only),
+        is_closed=wanted.only is not None,
+        followed=frozenset(parts.settings.instructions),
+        conversation=conversation,
+        is_verified=wanted.verify is not None,
+    )
+
+
+async def _detected(
+    parts: MemoryParts, request: DetectionRequest, operation: OperationInProgress
+) -> DetectionReport:
+    chat_model = parts.required_model()
+    operation.places = request.places
+    report = await parts.detector.detect(chat_model, request)
+    written = [*report.superseded, *report.saved, *report.confirmed]
+    operation.found(placed.fact for placed in written)
+    operation.count += len(report.retracted)
+    operation.erased = sum(len(placed.fact.values) for placed in report.erased)
+    operation.spent(report.usage)
+    return report
+
+
+def _checked_source(source: FactSource | str | None) -> FactSource | None:
+    if isinstance(source, str):
+        return FactSource(SourceKind.USER, source)
+    if source is not None:
+        expect(source, (FactSource, str), "source", "source='ticket-7'")
+    return source

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from factmem._arguments import expect, kind_of
 from factmem.errors import ChangedError, InputTypeError, InputValueError, MemoryAccessError
-from factmem.ledger._presentation import facts_of
+from factmem.ledger._reads import facts_of
 from factmem.ledger.entries import Entry, stored
 from factmem.ledger.ledger import Ledger
 from factmem.ledger.resolution import PlacedFact, is_version, version_of

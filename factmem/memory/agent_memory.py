@@ -14,9 +14,7 @@ from factmem.detection.report import Detection, DetectionReport
 from factmem.embedding.base import Embedder
 from factmem.errors import InputTypeError, InputValueError
 from factmem.events import EventListener
-from factmem.llm.base import ChatModel
-from factmem.llm.messages import History
-from factmem.memory._chat_detection import detect_in_chat, detect_in_texts
+from factmem.llm.base import ChatModel, History
 from factmem.memory._loading import (
     current_facts,
     current_facts_of,
@@ -25,7 +23,7 @@ from factmem.memory._loading import (
     recall_facts,
     recall_into,
 )
-from factmem.memory._parts import MemoryParts, MemorySettings
+from factmem.memory._parts import MemoryParts, MemorySettings, detect_in_chat, detect_in_texts
 from factmem.memory._profiles import edited_profile, load_profile, save_profile
 from factmem.memory._selection import PlaceSelection, Scopes, Subjects, Who
 from factmem.memory._statements import (

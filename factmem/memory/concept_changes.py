@@ -16,7 +16,7 @@ from factmem._arguments import expect_all, kind_of
 from factmem.errors import InputTypeError, InputValueError
 from factmem.events import MemoryOperation
 from factmem.ledger._items import Item, name_of
-from factmem.ledger._presentation import last_said, restated
+from factmem.ledger._reads import last_said, restated
 from factmem.ledger.entries import Entry, ForgottenItem, StoredFact, stored
 from factmem.ledger.ledger import Ledger
 from factmem.memory._parts import MemoryParts

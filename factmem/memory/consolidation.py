@@ -26,11 +26,10 @@ from factmem.llm.base import ChatModel
 from factmem.memory._parts import MemoryParts
 from factmem.models._display import Displayed
 from factmem.models._values import canonical
-from factmem.models.actors import acting_unless_named
 from factmem.models.facts import Concept, FactType, checked_concept, new_id
-from factmem.models.places import Identity, Place, check_writable
-from factmem.prompt._escaping import json_line, prompt_section
+from factmem.models.places import Identity, Place, acting_unless_named, check_writable
 from factmem.prompt._transcript import folded
+from factmem.prompt.memory_message import json_line, prompt_section
 from factmem.providers.provider import fact_store
 from factmem.usage import Usage
 

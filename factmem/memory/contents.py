@@ -15,7 +15,7 @@ from factmem._arguments import expect, expect_all, expect_within, guided
 from factmem.errors import ChangedError, InputValueError, MemoryAccessError
 from factmem.events import MemoryOperation
 from factmem.ledger._items import Condition, name_of
-from factmem.ledger._presentation import facts_of, last_said
+from factmem.ledger._reads import facts_of, last_said
 from factmem.ledger.entries import Entry, exported, stored
 from factmem.ledger.history import History, HistoryAction, HistoryEntry
 from factmem.ledger.ledger import Ledger

@@ -18,22 +18,20 @@ from factmem._arguments import expect_within, guided
 from factmem.detection.report import DetectionReport
 from factmem.errors import ChatModelError, ExtractionError, InputValueError, StorageError
 from factmem.ledger._purging import REMOVED
-from factmem.llm.messages import (
+from factmem.llm.base import (
     OWN_MESSAGES,
     ROLES,
     answered_id,
     called_ids,
+    estimate_tokens,
     is_instruction,
     is_result,
 )
-from factmem.memory._chat_detection import detect_in_chat
-from factmem.memory._parts import MemoryParts
+from factmem.memory._parts import MemoryParts, detect_in_chat
 from factmem.models._display import Displayed
 from factmem.models._values import checked_name
-from factmem.models.actors import acting_unless_named
 from factmem.models.facts import AnyFact
-from factmem.models.places import Place
-from factmem.prompt.tokens import estimate_tokens
+from factmem.models.places import Place, acting_unless_named
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.conversations import (
     ConversationInfo,

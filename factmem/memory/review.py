@@ -9,7 +9,7 @@ from factmem._arguments import expect, guided
 from factmem.errors import InputValueError
 from factmem.events import MemoryOperation
 from factmem.ledger._items import Condition, digest_of
-from factmem.ledger._presentation import facts_of
+from factmem.ledger._reads import facts_of
 from factmem.ledger._undo import undoing
 from factmem.ledger.entries import Amendment, Entry, RetractedValue, stored
 from factmem.ledger.history import FactChange, change_ids, changes_of, place_digits
@@ -20,11 +20,10 @@ from factmem.memory._statements import changed, expected_version
 from factmem.memory.listing import keys_of
 from factmem.models._display import Displayed
 from factmem.models._values import Canonical
-from factmem.models.actors import acting_unless_named
 from factmem.models.facts import AnyFact, FactSource, FactState, SingleFact, SourceKind
-from factmem.models.places import MemorySubject, Place
+from factmem.models.places import MemorySubject, Place, acting_unless_named
 from factmem.models.when import stamp, utc
-from factmem.providers._reader import each_of
+from factmem.providers._view import each_of
 from factmem.providers.provider import fact_store
 
 __all__ = ["InboxItem", "MemoryReview"]

@@ -20,7 +20,7 @@ from factmem.errors import (
     UnboundSubjectError,
     WrongKeyError,
 )
-from factmem.llm.messages import MEMORY_MESSAGE, History, last_said, put_own_text
+from factmem.llm.base import MEMORY_MESSAGE, History, last_said, put_own_text
 from factmem.memory._selection import Who
 from factmem.memory.agent_memory import AgentMemory, view_for, view_of_anyone
 from factmem.memory.tools import MemoryTool

@@ -29,12 +29,10 @@ from factmem._text.spelling import alike, given_values, near_key, tidy_keyword
 from factmem.errors import ChatModelError, ExtractionError
 from factmem.llm.base import DefinedTool
 from factmem.llm.extraction import begins_as_json, unwrapped
-from factmem.memory._chat_detection import detect_in_texts
 from factmem.memory._loading import recall_facts
-from factmem.memory._parts import MemoryParts
+from factmem.memory._parts import MemoryParts, detect_in_texts
 from factmem.memory.contents import MemoryContents
 from factmem.models._values import Canonical, canonical, checked_name, normalized
-from factmem.models.actors import acting_unless_named
 from factmem.models.facts import (
     AnyFact,
     Concept,
@@ -45,11 +43,11 @@ from factmem.models.facts import (
     SingleFact,
     SourceKind,
 )
-from factmem.models.places import MemorySubject
+from factmem.models.places import MemorySubject, acting_unless_named
 from factmem.models.recall_filter import RecallFilter
 from factmem.models.when import When, day_in
-from factmem.prompt._escaping import harmless
 from factmem.prompt._transcript import folded
+from factmem.prompt.memory_message import harmless
 from factmem.providers.results import RetractedFact
 from factmem.recall._documents import plain_values
 from factmem.recall.match import TurnMatch

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from factmem._lazy import lazily
 
 if TYPE_CHECKING:
-    from factmem.models.actors import acting as acting
     from factmem.models.facts import AnyFact as AnyFact
     from factmem.models.facts import Concept as Concept
     from factmem.models.facts import ConceptDefinition as ConceptDefinition
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from factmem.models.places import MemoryScopeType as MemoryScopeType
     from factmem.models.places import MemorySubject as MemorySubject
     from factmem.models.places import Place as Place
+    from factmem.models.places import acting as acting
     from factmem.models.profile import Profile as Profile
     from factmem.models.profile import remembered as remembered
     from factmem.models.when import StoreClock as StoreClock
@@ -34,13 +34,13 @@ else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "actors": "acting",
             "facts": (
                 "AnyFact Concept ConceptDefinition Fact FactSource FactState FactType "
                 "MultipleFacts SingleFact SourceKind"
             ),
             "places": (
-                "Boundary MemoryScope MemoryScopeType MemoryScopesProfile MemorySubject Place"
+                "Boundary MemoryScope MemoryScopeType MemoryScopesProfile MemorySubject Place "
+                "acting"
             ),
             "profile": "Profile remembered",
             "when": "StoreClock TimeProvider When",

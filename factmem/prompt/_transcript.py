@@ -18,18 +18,18 @@ from itertools import chain, repeat
 from typing import NamedTuple
 
 from factmem._arguments import expect, expect_all, expect_member
-from factmem.llm.messages import (
+from factmem.llm.base import (
     INSTRUCTIONS,
     OWN_MESSAGES,
     checked_messages,
     content_text,
+    estimate_tokens,
     message_time,
 )
 from factmem.models._values import case_folded, normalized
 from factmem.models.facts import SourceKind
 from factmem.models.when import system_clock, utc
-from factmem.prompt._escaping import value_text
-from factmem.prompt.tokens import estimate_tokens
+from factmem.prompt.memory_message import value_text
 
 _PLAIN_MARKS = str.maketrans(
     "`\u00b4\u2018\u2019\u201a\u201b\u2032\u201c\u201d\u201e\u201f"

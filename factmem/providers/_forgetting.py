@@ -6,7 +6,7 @@ from typing import Any
 from factmem.ledger._items import Condition
 from factmem.ledger.entries import Entry, ForgottenItem, untimed
 from factmem.ledger.ledger import Ledger
-from factmem.models.actors import present_actor
+from factmem.models.places import present_actor
 from factmem.providers._backend import Change
 from factmem.providers.results import Purge, check_purge
 

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 from anyio import CancelScope, Event, current_effective_deadline
 from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled, current_token
 
-from factmem._concurrency.threads import PerLoop, Workers, no_thread
+from factmem._concurrency import PerLoop, Workers, no_thread
 from factmem.errors import StorageError
 
 _logger = getLogger(__name__)

@@ -18,7 +18,7 @@ import orjson
 
 from factmem._arguments import expect, expect_within, kind_of
 from factmem.errors import InputTypeError, InputValueError
-from factmem.llm.messages import content_text
+from factmem.llm.base import content_text
 from factmem.models._display import Displayed
 from factmem.models._values import JsonValue, checked_name, sendable
 from factmem.models.places import Boundary, Identity, Place

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from factmem._arguments import expect
-from factmem._concurrency.threads import Workers
+from factmem._concurrency import Workers
 from factmem.encryption.aes256gcm import Encryption, checked_encryption, encryption_of
 from factmem.encryption.key import Key
 from factmem.providers._sql.keys import StoreKeys

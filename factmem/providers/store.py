@@ -12,10 +12,10 @@ from anyio.to_thread import run_sync
 from typing_extensions import Unpack
 
 from factmem._arguments import expect, expect_function, guided
-from factmem._concurrency.threads import paused_collection
+from factmem._concurrency import paused_collection
 from factmem.errors import StorageError
 from factmem.ledger._merging import CurrentChange, amended, edited, received
-from factmem.ledger._presentation import found_fact
+from factmem.ledger._reads import found_fact
 from factmem.ledger.entries import (
     Amendment,
     Edit,
@@ -27,7 +27,6 @@ from factmem.ledger.entries import (
 )
 from factmem.ledger.history import FactChange, Histories, History, HistorySeries, held_at, history
 from factmem.ledger.ledger import Ledger, Proposal
-from factmem.models.actors import present_actor
 from factmem.models.facts import (
     AnyFact,
     Concept,
@@ -45,6 +44,7 @@ from factmem.models.places import (
     MemorySubject,
     Place,
     identity_of,
+    present_actor,
 )
 from factmem.models.when import When, WhenLike, moment, stamp
 from factmem.providers._backend import (

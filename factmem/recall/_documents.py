@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from factmem._text.analysis import FUNCTION_WORDS, Word, words
 from factmem._text.spoken_time import SpokenTime, spoken_times
-from factmem.llm.messages import content_text
+from factmem.llm.base import content_text
 from factmem.models._values import normalized
 from factmem.models.facts import AnyFact, Concept, FactSource, FactType, SingleFact, SourceKind
 from factmem.models.when import when_of

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import anyio
 from anyio import CapacityLimiter, Lock, to_thread
 
-from factmem._concurrency.threads import PerLoop
+from factmem._concurrency import PerLoop
 from factmem.errors import StoredFactError
 from factmem.ledger.resolution import PlacedFact, UnreadableConcept, resolve_entities, seen_together
 from factmem.models.facts import AnyFact, FactType

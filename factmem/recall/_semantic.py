@@ -22,7 +22,7 @@ from anyio import (
     move_on_after,
 )
 
-from factmem._concurrency.threads import PerLoop
+from factmem._concurrency import PerLoop
 from factmem.embedding.base import Embedder, QueryEmbedder, checked_vectors
 from factmem.errors import EmbeddingError
 from factmem.events import MemoryEvents, MemoryOperation

@@ -16,8 +16,7 @@ from factmem.models._display import Displayed, Sheet, fact_cells, one_kind
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
 from factmem.models.recall_filter import OPEN, RecallFilter
-from factmem.prompt._escaping import harmless, value_text
-from factmem.prompt.memory_message import LoadReport, period_text
+from factmem.prompt.memory_message import LoadReport, harmless, period_text, value_text
 from factmem.providers.conversations import Turn
 from factmem.recall._documents import plain_values
 

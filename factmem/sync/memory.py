@@ -11,8 +11,7 @@ from typing import Any, Self, overload
 
 from factmem._arguments import expect
 from factmem.detection.report import Detection, DetectionReport
-from factmem.llm.base import ChatModel
-from factmem.llm.messages import History
+from factmem.llm.base import ChatModel, History
 from factmem.memory._selection import Scopes, Subjects, Who
 from factmem.memory._statements import Expected
 from factmem.memory.agent_memory import AgentMemory

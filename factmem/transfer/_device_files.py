@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from factmem._concurrency.file_lock import ORDINARY, sync_folder
+from factmem._concurrency import ORDINARY, sync_folder
 from factmem.encryption._ciphers import NONCE_BYTES, Aead, hkdf
 from factmem.encryption.key import Key
 from factmem.errors import InputValueError

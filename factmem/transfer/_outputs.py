@@ -11,7 +11,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO
 
-from factmem._concurrency.file_lock import ORDINARY, sync_folder, try_lock
+from factmem._concurrency import ORDINARY, sync_folder, try_lock
 
 _DRAFT, _SUFFIX = ".factmem-", ".tmp"
 _OPEN_FILES = "/proc/self/fd"

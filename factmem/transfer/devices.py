@@ -30,7 +30,7 @@ import orjson
 from anyio.to_thread import run_sync
 
 from factmem._arguments import expect, expect_path
-from factmem._concurrency.file_lock import try_lock
+from factmem._concurrency import try_lock
 from factmem.encryption.key import Key
 from factmem.errors import StorageError, StoreBusyError
 from factmem.ledger._merging import Received, check_recorded, numbered

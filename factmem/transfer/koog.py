@@ -35,7 +35,7 @@ import orjson
 from anyio.to_thread import run_sync
 
 from factmem._arguments import expect_path
-from factmem._concurrency.file_lock import ORDINARY
+from factmem._concurrency import ORDINARY
 from factmem.encryption._ciphers import NONCE_BYTES, Aead
 from factmem.encryption.key import Key
 from factmem.errors import InputValueError

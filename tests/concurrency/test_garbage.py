@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from factmem import Concept, LocalFileMemoryProvider, SingleFact
-from factmem._concurrency.threads import _Pause, paused_collection
+from factmem._concurrency import _Pause, paused_collection
 from factmem.testing._facts import AGENT, PERSON, USER
 
 MANY = 100_000

@@ -9,7 +9,7 @@ import pytest
 from anyio.lowlevel import current_token
 
 from factmem import Concept, LocalFileMemoryProvider, MemoryScope, MemorySubject, SingleFact
-from factmem._concurrency.threads import PerLoop
+from factmem._concurrency import PerLoop
 
 CITY = Concept("city", "Where the user lives")
 WHERE = MemorySubject.EVERYTHING, MemoryScope.Product("app")

@@ -9,10 +9,9 @@ import pytest
 
 from factmem._text.spelling import Keywords, tidy_keyword
 from factmem.detection._question import whole_items
-from factmem.llm.base import ChatResponse
+from factmem.llm.base import ChatResponse, estimate_tokens
 from factmem.models.facts import Concept, FactType, MultipleFacts
 from factmem.models.places import MemoryScopesProfile
-from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.detection.judging import SUNDAY, judge

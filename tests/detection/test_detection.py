@@ -14,11 +14,11 @@ from factmem.detection._question import OfferedConcept, answer_schema, compressi
 from factmem.detection.report import DetectionReport, RejectionReason
 from factmem.errors import StorageError, UnboundSubjectError
 from factmem.ledger.history import HistoryAction
+from factmem.llm.base import estimate_tokens
 from factmem.llm.extraction import strict_schema
 from factmem.models.facts import AnyFact, Concept, SingleFact, SourceKind
 from factmem.models.places import MemoryScope, MemoryScopeType, MemorySubject
 from factmem.prompt.memory_message import MEMORY
-from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.results import Learned
 from factmem.testing._facts import SAID

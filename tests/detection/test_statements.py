@@ -10,7 +10,7 @@ import pytest
 from factmem.detection import Detection
 from factmem.detection import _detector as detector
 from factmem.detection.report import DetectionReport
-from factmem.llm.messages import message_time
+from factmem.llm.base import message_time
 from factmem.models.facts import Concept, FactType, SourceKind
 from factmem.prompt._transcript import Transcript, day_of
 from factmem.providers.in_memory import InMemoryProvider

@@ -9,8 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from benchmarks.detection.times import judged, statements
-from factmem._text.spoken_time import spoken_times
-from factmem._text.stated_period import stated_period
+from factmem._text.spoken_time import spoken_times, stated_period
 from factmem.models.facts import Concept, FactType
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel

@@ -10,8 +10,7 @@ from benchmarks.qa.arms import arms_of
 from benchmarks.qa.scoring import JUDGE, READER, UNKNOWN, judged, words_in_common
 from benchmarks.recall.public_sets import SETS, Asked, Chat
 from factmem.errors import ChatModelError
-from factmem.llm.base import ChatResponse, Message
-from factmem.prompt.tokens import estimate_tokens
+from factmem.llm.base import ChatResponse, Message, estimate_tokens
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import FunctionModel
 from tests.recall.test_public_sets import DATA

@@ -26,9 +26,9 @@ from mcp_types import ResourceTemplateReference
 from factmem import __version__
 from factmem.errors import UnboundSubjectError
 from factmem.integrations.mcp import FACTS_URI, memory_server
+from factmem.llm.base import estimate_tokens
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import UNREACHABLE
-from factmem.prompt.tokens import estimate_tokens
 from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.doubles import BreakableProvider
 from tests.world import ALICE, BOB, known_values, vim_memory

@@ -4,7 +4,7 @@ from factmem.ledger._merging import merged
 from factmem.ledger._removal import compacted
 from factmem.ledger.entries import Entry
 from factmem.ledger.ledger import Ledger
-from factmem.models.actors import NOBODY
+from factmem.models.places import NOBODY
 from tests.ledger.test_copies import END, HISTORIES, Copy, Histories, current_at
 from tests.ledgers import entry, forgotten, saved, stamp
 

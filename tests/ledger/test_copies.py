@@ -17,9 +17,8 @@ from factmem.ledger.entries import Entry, StoredFact, decoded, encoded_entry, st
 from factmem.ledger.history import change_ids, held_at, history
 from factmem.ledger.ledger import Ledger
 from factmem.models._values import canonical
-from factmem.models.actors import NOBODY
 from factmem.models.facts import Concept, FactType
-from factmem.models.places import Identity
+from factmem.models.places import NOBODY, Identity
 from factmem.models.when import When
 from tests.ledgers import forgotten, saved, shown, stamp
 from tests.properties import examples

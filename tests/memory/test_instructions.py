@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from factmem.llm.base import ChatResponse, ToolCall
+from factmem.llm.base import ChatResponse, ToolCall, estimate_tokens
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.consolidation import ConsolidationReport, Merge
 from factmem.models.facts import (
@@ -18,7 +18,6 @@ from factmem.models.facts import (
 )
 from factmem.models.places import MemoryScopesProfile, MemorySubject, Place
 from factmem.prompt.memory_message import INSTRUCTIONS, MessageForm
-from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.store import FactStore
 from factmem.testing.chat import ScriptedChatModel

@@ -10,12 +10,11 @@ import anyio
 import pytest
 
 from factmem.errors import StorageError, StoredFactError
-from factmem.llm.messages import MEMORY_MESSAGE
+from factmem.llm.base import MEMORY_MESSAGE, estimate_tokens
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, FactType
 from factmem.models.places import MemoryScope, MemoryScopeType, Place
 from factmem.prompt.memory_message import MessageForm, render
-from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import SettableClock

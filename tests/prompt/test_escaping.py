@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from factmem.prompt._escaping import name_text, value_text
+from factmem.prompt.memory_message import name_text, value_text
 from tests.tables import table
 
 TOKENS = [

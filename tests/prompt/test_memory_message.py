@@ -11,11 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from factmem.llm.base import estimate_tokens
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import MemorySubject
-from factmem.prompt._escaping import value_text
-from factmem.prompt.memory_message import HISTORY, MEMORY, MemoryParts, check_budget, render
-from factmem.prompt.tokens import estimate_tokens
+from factmem.prompt.memory_message import (
+    HISTORY,
+    MEMORY,
+    MemoryParts,
+    check_budget,
+    render,
+    value_text,
+)
 from tests.properties import examples
 from tests.tables import table
 from tests.world import COMPANY, DEVICE, languages, note, placed, theme

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from factmem.ledger.resolution import Resolution
-from factmem.llm.messages import own_text, put_own_text
+from factmem.llm.base import estimate_tokens, own_text, put_own_text
 from factmem.models.facts import AnyFact, Concept, SingleFact
 from factmem.prompt.memory_message import MEMORY, Frame, MemoryMessage, MessageForm, render
-from factmem.prompt.tokens import estimate_tokens
 from tests.prompt.test_memory_message import NASTY
 from tests.tables import table
 from tests.world import Chat, languages, memory_texts, placed, theme

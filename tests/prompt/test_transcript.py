@@ -4,10 +4,10 @@
 import pytest
 
 from factmem._text.spelling import Keywords, tidy_keyword
+from factmem.llm.base import estimate_tokens
 from factmem.models.facts import Concept
 from factmem.prompt._transcript import Transcript, folded
 from factmem.prompt.memory_message import render
-from factmem.prompt.tokens import estimate_tokens
 from tests.tables import table
 from tests.world import languages, note, placed, user
 

@@ -19,7 +19,7 @@ import anyio.lowlevel
 import pytest
 
 from factmem import EncryptedStorage, Key, LocalFileMemoryProvider
-from factmem._concurrency import file_lock
+from factmem import _concurrency as file_lock
 from factmem.providers.storages import Storage
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, languages, theme
 from factmem.testing.clock import START

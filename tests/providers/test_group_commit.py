@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
-from factmem._concurrency.threads import Workers
+from factmem._concurrency import Workers
 from factmem.errors import StorageError
 from factmem.providers import _group_commit
 from factmem.providers._group_commit import LARGEST_BATCH, GroupCommit, Pending

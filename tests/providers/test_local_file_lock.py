@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from factmem import LocalFileMemoryProvider, SimpleStorage
-from factmem._concurrency.file_lock import FileLock
+from factmem._concurrency import FileLock
 from factmem.errors import StoreBusyError
 from factmem.testing._facts import AGENT, THEME, languages, theme
 from tests.doors import watched

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from factmem._concurrency.file_lock import FileLock
+from factmem._concurrency import FileLock
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.errors import StorageError, StoreBusyError, TamperedError

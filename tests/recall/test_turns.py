@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from factmem.errors import InputError
+from factmem.llm.base import estimate_tokens
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import (
     Concept,
@@ -20,11 +21,10 @@ from factmem.models.facts import (
 )
 from factmem.models.recall_filter import RecallFilter
 from factmem.prompt.memory_message import MessageForm
-from factmem.prompt.tokens import estimate_tokens
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.store import FactStore
 from factmem.recall._documents import passages
-from factmem.recall._turn_search import Telling
+from factmem.recall._search import Telling
 from factmem.testing.clock import SettableClock
 from tests.doubles import BareProvider
 from tests.tables import table

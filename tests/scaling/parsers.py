@@ -8,11 +8,11 @@ from pydantic import BaseModel
 from factmem import Concept, Key
 from factmem._text.analysis import sentences, words
 from factmem._text.spelling import Keywords, tidy_keyword
+from factmem.llm.base import estimate_tokens
 from factmem.llm.extraction import AnswerType, json_values, unwrapped
 from factmem.models._values import case_folded, checked_name, normalized
-from factmem.prompt._escaping import harmless, name_text, value_text
 from factmem.prompt._transcript import Transcript, folded
-from factmem.prompt.tokens import estimate_tokens
+from factmem.prompt.memory_message import harmless, name_text, value_text
 
 Parser: TypeAlias = Callable[[str], object]
 

@@ -33,7 +33,7 @@ from factmem import (
     SimpleStorage,
     SingleFact,
 )
-from factmem._concurrency.file_lock import FileLock
+from factmem._concurrency import FileLock
 from factmem.models import AnyFact
 from factmem.providers._sqlite.files import Guard
 from factmem.providers._sqlite.session import SqliteSession

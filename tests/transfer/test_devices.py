@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from factmem import AgentMemory, LocalFileMemoryProvider, MemoryScope, MemoryScopesProfile
-from factmem._concurrency.file_lock import try_lock
+from factmem._concurrency import try_lock
 from factmem.errors import StoreBusyError
 from factmem.ledger.entries import Entry
 from factmem.models.facts import Concept, MultipleFacts, SingleFact

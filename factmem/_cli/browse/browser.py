@@ -45,9 +45,8 @@ from factmem.embedding.base import Embedder
 from factmem.errors import FactmemError
 from factmem.memory.listing import FactOrigin, origin_of
 from factmem.models._display import shown
-from factmem.models.actors import acting
 from factmem.models.facts import AnyFact
-from factmem.models.places import Place
+from factmem.models.places import Place, acting
 
 FOUND = 200
 """The maximum of matches of a search: more than anyone reads, and fast to rank."""

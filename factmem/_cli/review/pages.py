@@ -34,8 +34,7 @@ from factmem.errors import FactmemError
 from factmem.ledger.history import FactChange
 from factmem.models._display import shown
 from factmem.models._values import canonical
-from factmem.models.actors import acting
-from factmem.models.places import Place
+from factmem.models.places import Place, acting
 
 HERE: Path = Path(__file__).parent
 """The folder of the page's files."""

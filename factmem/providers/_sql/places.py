@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from factmem._concurrency.threads import paused_collection
+from factmem._concurrency import paused_collection
 from factmem.errors import CorruptJournalError, FactmemError, StorageError, TamperedError
 from factmem.ledger._trace import refolded
 from factmem.ledger.entries import Entry, check_size, decoded, encoded_entry, stamped

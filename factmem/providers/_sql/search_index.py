@@ -27,15 +27,14 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import orjson
 import pydantic_core
 
-from factmem._concurrency.threads import paused_collection
+from factmem._concurrency import paused_collection
 from factmem.errors import StorageError
 from factmem.ledger._items import Item, KeywordItems, values_of
-from factmem.ledger._presentation import concept_of, presented
+from factmem.ledger._reads import concept_of, presented
 from factmem.ledger.entries import Entry, StoredFact, keywords_of
 from factmem.ledger.ledger import Ledger
-from factmem.models.actors import NOBODY
 from factmem.models.facts import AnyFact, Concept
-from factmem.models.places import Identity
+from factmem.models.places import NOBODY, Identity
 from factmem.models.recall_filter import marks_of
 from factmem.models.when import micros, moment
 from factmem.providers._sql import session as sql

@@ -25,7 +25,7 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 from anyio import CancelScope
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
-from factmem._concurrency.threads import Workers, paused_collection
+from factmem._concurrency import Workers, paused_collection
 from factmem.errors import FactmemError, TamperedError, WrongKeyError
 from factmem.ledger._items import Condition
 from factmem.ledger.entries import Edit, Entry, exported

@@ -15,7 +15,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import NamedTuple
 
-from factmem._concurrency.file_lock import ORDINARY, refusal, sync_folder, try_lock
+from factmem._concurrency import ORDINARY, refusal, sync_folder, try_lock
 from factmem.errors import CorruptJournalError, FactmemError, StorageError, StoreBusyError
 from factmem.ledger.entries import Entry
 from factmem.models.places import Identity

@@ -30,7 +30,7 @@ from contextlib import closing, contextmanager, suppress
 from functools import cache, partial
 from typing import TypeVar
 
-from factmem._concurrency.file_lock import FileLock
+from factmem._concurrency import FileLock
 from factmem.errors import StorageError, StoreBusyError
 from factmem.providers._sql.session import Database, Session, View
 from factmem.providers._sqlite.files import (

@@ -30,7 +30,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from factmem._concurrency.file_lock import ORDINARY, FileLock, refusal, sync_folder
+from factmem._concurrency import ORDINARY, FileLock, refusal, sync_folder
 from factmem.errors import CorruptJournalError, StorageError, StoreBusyError, TamperedError
 from factmem.providers._sqlite import session as schema
 

@@ -73,7 +73,7 @@ class Unread(NamedTuple):
     is_from_start: bool
     """Whether these are all entries, as history was removed or nothing was known."""
     entries: list[Entry]
-    """With the times at which they were imported."""
+    """The new entries, with the times at which they were imported."""
 
 
 class Backend(Protocol):
@@ -152,8 +152,8 @@ class Backend(Protocol):
         """Apply the change that `decide` computes, and return how many values it forgets.
 
         No other write to the place happens between the call of `decide` and its change. `decide` is
-        not called for a place that does not exist. An edit removes the index and leaves no copy of
-        removed values; if it must, the number is a `Forgotten` that says so.
+        not called for a place that does not exist. An edit removes the index and all copies of
+        removed values; if copies remain, the result is a `Forgotten` that says so.
         """
         ...
 

@@ -39,7 +39,7 @@ _IDLE = 10.0
 
 
 class EventLoop:
-    """An event loop, which a store outlives, and how other threads wake its tasks."""
+    """Wakes the tasks of an event loop from other threads; the loop may end before the store."""
 
     __slots__ = ("__weakref__", "_loop", "has_futures", "is_gathering")
 

@@ -1,10 +1,9 @@
 """A view of a store: its places inside a boundary, each operation reported as one event.
 
-The parts of a memory, and of each of its views, get this and not the application's store. The table
-in `StoreView` says of each method with a place whether it writes, what a read outside returns, and
-what its event counts; `_restricted` makes the method from that, with the signature of `FactStore`.
-A view keeps nothing that was read, and never closes the store, which the memory and other views
-use.
+A memory and its views use this wrapper, never the application's store. `StoreView` declares for
+each method with a place whether it writes, what a read outside the boundary returns and what its
+event counts; `_restricted` builds the method from that, with the signature of `FactStore`. A view
+caches nothing, and never closes the store, which the memory and other views use.
 
 `FactReader` reads the current facts of several places through it, for loads, recall, detection and
 review. Values that do not fit the type of a declared concept never fail such a read: they are set
@@ -12,7 +11,7 @@ apart as an `UnreadableConcept`, and the rest is returned.
 """
 
 # pyright: reportUnknownLambdaType=false, reportPrivateUsage=false
-# The rules count results of many types, and a method made from a rule acts for its view.
+# The rules count results of many types, and a method built from a rule uses its view's attributes.
 
 from collections.abc import (
     AsyncGenerator,
@@ -99,15 +98,15 @@ def _changed(found: PlaceChanges | None, _: object) -> int | None:
 
 
 class _Restricted:
-    """Makes the method of a view that checks a call with a place, passes it on, and reports it.
+    """Builds a method of a view, which checks the places of a call, forwards it and reports it.
 
     Args:
-        operation: What its event is called; None reports nothing.
+        operation: The name of its event; None reports nothing.
         writes: Whether it raises outside the boundary and in a read-only view; else it returns
-            what `nothing` returns.
+            the result of `nothing` there.
         nothing: See `writes`.
         counts: Returns the `count` of its event from the result and the first argument; None if
-            the caller goes on with the operation, which then is no event.
+            the call is only a step of another operation, and reports nothing.
     """
 
     def __init__(
@@ -370,7 +369,7 @@ class ConversationsView(_View, ConversationStore):
     @override
     async def states(self, known: Collection[str] = ()) -> dict[str, tuple[Place, str] | None]:
         self._check_open()
-        # Those that are known are asked again, as their places decide whether they are inside.
+        # Known conversations are listed too: only their places show whether they are inside.
         found = await self._viewed.states(() if self._is_view else known)
         return {
             state: None if state in known else named

@@ -1,9 +1,9 @@
 """Watching of places: the changes of a store in the order of their commits, by any process.
 
-A look reads what is new in all places as one snapshot, so that no change is seen before one that
-was committed earlier in another place. The order is that of the times at which this store recorded
-or imported the changes. These never go back in a place, although an import puts its entries among
-older ones. A position has the last change of each place, and that time.
+Each poll reads what is new in all places in one snapshot, so that no change is yielded before one
+that was committed earlier in another place. Changes are ordered by the time at which this store
+recorded or imported them, which never decreases in a place, although an import inserts its entries
+among older ones. A position contains this time and the id of the last change of each place.
 """
 
 import time
@@ -27,12 +27,12 @@ from factmem.providers._backend import Backend, Unread
 from factmem.providers._sql.places import stamp_at
 
 _PAUSE = 0.02
-"""Seconds between two looks. One at ten places of a local store takes 0.3 ms of processor."""
+"""Seconds between two polls; one of ten places of a local store takes 0.3 ms of processor time."""
 _SHARE = 0.5
-"""A pause is at least this many times as long as the look before it."""
+"""A pause takes at least this share of the time of the poll before it."""
 
 _FORM = "p1-"
-"""How a position begins."""
+"""The prefix of a position."""
 _PLACE = Struct(">8sq8s")
 """A place in a position: digests of its names and of its last change, with the time of that
 between."""
@@ -76,7 +76,7 @@ async def watched(
 
 
 _New = tuple[str, bool, FactChange, "_Followed"]
-"""A change, when it came into the store, and whether it was recorded there, which is later."""
+"""When a change was stored, whether it was saved here (imports sort first), change and place."""
 
 _Passed = tuple[str, bytes]
 
@@ -92,14 +92,14 @@ async def _looked(backend: Backend, followed: Mapping[Identity, "_Followed"]) ->
 
 
 class _Followed:
-    """A place, and how far it was read and handed on."""
+    """A place, and how far its changes were read and yielded."""
 
     def __init__(
         self, place: Place, concepts: Mapping[str, AnyConcept], passed: _Passed | None
     ) -> None:
         self.digest = _digest(place)
         self.passed = passed or ("", b"")
-        """When the last change came that was handed on, and a digest of its id."""
+        """The time of the last yielded change, and a digest of its id."""
         self.position: object = None
         self._place = place
         self._concepts = concepts
@@ -110,7 +110,7 @@ class _Followed:
         self._reader = ChangeReader(self._place, self._concepts)
 
     def take(self, unread: Unread | None) -> list[_New]:
-        """Return the changes in what is new, in their order; None if the place does not exist."""
+        """Return the new changes in order; `unread` is None if the place does not exist."""
         if unread is None:
             self.start_again()
             return []

@@ -40,10 +40,10 @@ R = TypeVar("R")
 
 
 class Conversing(Protocol):
-    """Calls the stored conversations."""
+    """Runs operations on the stored conversations."""
 
     async def converse(self, call: "Callable[[StoredConversations], R]") -> R:
-        """Return the result of a blocking call of the conversations of the store."""
+        """Return the result of a blocking operation on the store's conversations."""
         ...
 
     def is_unchanged(self, place: Identity, since: object) -> bool:

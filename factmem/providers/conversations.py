@@ -81,11 +81,11 @@ class ChangedConversation(NamedTuple):
     turns: Sequence[Turn]
     """The messages since the version, or all of them."""
     is_whole: bool
-    """Whether these are all messages: some were removed or edited. None if it was removed."""
+    """Whether `turns` are all messages, as some were removed or edited, or all were."""
 
 
 class TurnChanges(NamedTuple):
-    """What changed in the conversations of a place, for those who follow them."""
+    """The changes of a place's conversations since a version."""
 
     version: object
     """The argument of the next call of `changes`."""
@@ -101,8 +101,8 @@ class LearningTask:
     since: int
     """The number of the first message that was not learnt yet."""
     attempts: int
-    """How often it was taken since the last success, this time included: more than once also after
-    a worker that ended without a word, and may have saved facts."""
+    """How often it was leased since the last success, this time included. An earlier worker may
+    have crashed after it saved facts."""
     lease: int = field(repr=False)
 
 

@@ -174,7 +174,7 @@ class LocalFileMemoryProvider(SqlStore):
         self._check_open()
         receipts, source = list(erased), _folder_of(backup)
         work, database = self._places.work, self._files
-        # Without one an anchor would be called that of another store.
+        # Without a backup, `verify` would report that the anchor is one of another store.
         if not await work(DatabaseFiles(source, 0.0, allow_network=True).exists):
             raise ValueError(f"There is no backup in {str(source)!r}")
         async with LocalFileMemoryProvider(source, storage=self._chosen) as given:

@@ -115,7 +115,7 @@ class _Nothing:
     async def converse(self, call: "Callable[[StoredConversations], R]") -> R:
         from factmem.providers.in_memory import InMemoryProvider
 
-        # Its conversations are those of a store that is lost with the call.
+        # A new empty store answers, and is dropped after the call.
         stored = InMemoryProvider()._conversations
         assert stored is not None  # noqa: S101 - such a store has them
         return await stored._stored.converse(call)

@@ -73,7 +73,7 @@ class PlaceInfo(Displayed):
 
 
 def is_extended(before: str, after: str, lines: int) -> bool:
-    """Return whether a place has only got so many lines between two states of `states`."""
+    """Return whether a place only got `lines` more lines between two states of `states`."""
     place, snapshot, last = _of_state(after)
     if not before:
         return (snapshot, last) == (0, lines)
@@ -87,7 +87,7 @@ def is_edited(before: str, after: str) -> bool:
 
 
 def _of_state(state: str) -> tuple[str, int, int]:
-    """Return a place, how often it was edited, and how many lines it has."""
+    """Return the place of a state, how often it was edited, and its number of lines."""
     key, made, snapshot, last, *_ = [*state.split("."), "", "-1", "-1"]
     return f"{key}.{made}", int(snapshot), int(last)
 

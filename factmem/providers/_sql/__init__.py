@@ -1,1 +1,1 @@
-"""The core of the stores in SQL databases: everything that SQLite and PostgreSQL have in common."""
+"""The core of the stores in SQL databases: all that SQLite and PostgreSQL have in common."""

@@ -1,11 +1,11 @@
-"""Anchors: how far each place had come, to be kept outside the database, against rollback.
+"""Anchors: the ends of all places, to be kept outside the database, which detect a rollback.
 
-A database cannot reveal that all of a place was put back to an older copy. Numbers never go back,
-so an anchor stays true for ever: a place that has come less far was put back.
+A database cannot reveal that a whole place was rolled back to an older copy. The numbers of lines
+never decrease, so an anchor never expires: a place with a smaller one was rolled back.
 
-Nor can it reveal that an erased place was put back. An encrypted store counts its anchors, and the
-number of a place says how many there were when it was made. So a place that an anchor does not
-know, and that was made before it, had been erased.
+Nor can it reveal that an erased place was restored. An encrypted store counts its anchors, and the
+number of a place contains the count at its creation. So a place that is older than an anchor, and
+missing in it, had been erased.
 """
 
 import base64
@@ -30,7 +30,7 @@ class _End(NamedTuple):
     snapshot: int
     last: int
     digest: str
-    """Of the last line as it is stored; empty where it was purged."""
+    """The digest of the last line as it is stored; empty if the line was purged."""
 
 
 class Anchors:
@@ -38,12 +38,12 @@ class Anchors:
         self._places = places
 
     def taken(self, progress: Progress | None = None) -> str:
-        """Return how far every place has come. Entries are not read."""
+        """Return the ends of all places, without reading entries."""
         taken = self.counted()
         return self._places.run_apart(lambda session, _: self.listed(session, taken, progress))
 
     def counted(self) -> int:
-        """Count an anchor in the row of a sealed store: places that are made later know of it.
+        """Count an anchor in the row of a sealed store, for the numbers of new places.
 
         It is committed before places are listed. A plain store counts none, so it may be read-only.
         """
@@ -61,7 +61,7 @@ class Anchors:
         return self._places.write(write)
 
     def listed(self, session: Session, taken: int, progress: Progress | None = None) -> str:
-        """Return how far every place has come in the state that a session reads."""
+        """Return the ends of all places in the state that a session reads."""
         reader = self._places.reading(session)
         if reader is None:
             return _dumped(None, {}, 0)
@@ -74,7 +74,7 @@ class Anchors:
         return _dumped(reader.store.id, ends, taken)
 
     def verify(self, anchor: str | None, progress: Progress | None = None) -> None:
-        """Raise unless every place can be read and has come as far as an anchor says."""
+        """Raise unless every place is readable and no end is before that in an anchor."""
         store, ends, taken = (None, {}, 0) if anchor is None else _parsed(anchor)
 
         def read(session: Session, _: int) -> None:
@@ -158,7 +158,7 @@ def _read_place(session: Session, reader: PlaceReader, row: Row) -> None:
 
 
 def _check_end(session: Session, reader: PlaceReader, key: bytes, end: _End) -> None:
-    """Raise unless a place has come as far as an anchor says."""
+    """Raise if a place ends before the end that an anchor has."""
     rows = session.rows(sql.FIND_END, [end.last, reader.store.number, key])
     problem = _problem(rows[0] if rows else None, end)
     if problem:
@@ -166,7 +166,7 @@ def _check_end(session: Session, reader: PlaceReader, key: bytes, end: _End) -> 
 
 
 def _problem(row: Row | None, end: _End) -> str:
-    """Return what is wrong with a place beside what an anchor says; empty where nothing is."""
+    """Describe how a place contradicts an anchor; empty if it does not."""
     if row is None or row[1] != end.made:
         return "is gone, and the anchor knows it (take a new anchor after an erasure)"
     if row[2] < end.snapshot:

@@ -1,10 +1,9 @@
 """StoredConversations: the conversations of a store in a database. Every method blocks.
 
-A conversation is a place of its own: its messages are lines, sealed and chained as those of facts,
-with a data key of its own. Its row names the place that owns it (`owner`), so that listings of
-places have that place, and an erasure finds it. The last lines are read backwards from the end of
-the place, whatever its length. Followers read only what was appended, unless messages were removed
-or edited.
+A conversation is stored like a place: its messages are lines, sealed and chained as those of facts,
+with their own data key. Its row names its place as the `owner`, so that a listing shows that place
+and an erasure finds the conversation. The last lines are read backwards from the end, whatever its
+length. Readers get only appended messages, unless some were removed or edited.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -49,10 +48,10 @@ from factmem.providers.conversations import (
 R = TypeVar("R")
 
 _EVERYTHING = 2**62
-"""More than the number of any line."""
+"""Greater than the number of any line."""
 
 _TITLE_LINES = 4
-"""The first lines of a conversation, among which the user's first message is."""
+"""The number of first lines in which the title, the user's first message, is searched."""
 
 
 def changes_since(
@@ -149,7 +148,7 @@ def read_turns(
 
 
 class Known(NamedTuple):
-    """The conversations of a place at one time, by key."""
+    """The extents and names of the conversations of a place at one time, by key."""
 
     extents: dict[bytes, tuple[int, ...]]
     names: dict[bytes, str]
@@ -191,7 +190,7 @@ def info_of(
 
 
 _RESTLESS = 10
-"""A conversation that never rests is due after so many spans of rest."""
+"""An always active conversation is due after this many times its `learn_after`."""
 
 
 class StoredConversations:
@@ -280,7 +279,7 @@ class StoredConversations:
             removed = removed or len(known) - len(left)
             if len(left) == len(known):
                 return known
-            # They keep their places among those of their time, on other devices too.
+            # Kept messages keep their order among those of equal times, also after a sync.
             places = dict(zip(known, numbered([*known.values()]), strict=True))
             return {number: places[number] for number in left}
 
@@ -321,7 +320,7 @@ class StoredConversations:
                 wanted = edit(known, last)
                 numbers = range(last, max([last - 1, *wanted]) + 1)
                 empty: Entry = {"at": max([each["at"] for each in wanted.values()], default="")}
-                # A number that nobody uses gets an empty line, which is removed again.
+                # Lines are contiguous: an unused number gets an empty line, which the edit removes.
                 new = [wanted.get(number, empty) for number in numbers]
                 if new:
                     writer.add(session, identity, new, mark)

@@ -1,11 +1,10 @@
 """The keys of an encrypted store: adding, removing, rotating and destroying them in use.
 
-A key is changed in steps, and between them other processes go on reading and writing. The row of
-the store gets a new generation of keys beside the old one; the places are brought to it, some in
-each transaction; the row drops the old generation once no place has it. A call that was cut short
-leaves both, and the next one goes on from there. `rotate` seals every line again, unless it is to
-wrap the ring alone. `shred` only wraps the data keys again: erasures and purges have already left
-the old data keys behind.
+A rotation has steps, between which other processes read and write. It adds a new generation of keys
+to the store's row; moves the places to it, some in each transaction; and drops the old generation
+when no place uses it. An interrupted call leaves both, and the next one continues. `rotate` seals
+all lines again, unless only the ring is to be wrapped. `shred` only wraps the data keys again,
+because erasures and purges have already dropped the old data keys.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,8 +32,8 @@ _Change: TypeAlias = Callable[[StoreRow], StoreRow]
 class StoreKeys:
     """Changes the keys of one store. The public class `ProviderKeys` describes the methods.
 
-    The store's row is the lock. Writers that make a place hold it shared, so that none is made with
-    a generation of keys that is being dropped.
+    The store's row is the lock. Writers that create a place hold it shared, so that no place is
+    created with a generation of keys that is being dropped.
     """
 
     def __init__(self, places: StoredPlaces) -> None:
@@ -118,10 +117,10 @@ class StoreKeys:
     def _change(
         self, change: _Change, encryption: Encryption | None = None, *, is_last: bool = False
     ) -> bool:
-        """Rewrite the store's row, under its lock; go on with another encryption from then.
+        """Rewrite the store's row under its lock; then use `encryption`, if given, to open it.
 
-        With `is_last` only if every place has a data key of the newest generation, as another
-        process may have begun one; return whether that is so.
+        With `is_last`, change nothing and return False unless every place has a data key of the
+        newest generation: another process may have begun a newer one.
         """
 
         def write(session: Session, _: int) -> bool:
@@ -138,8 +137,8 @@ class StoreKeys:
                 session.on_removal()
             return True
 
-        # Either key opens the store until this commits: for other threads, and after a rotation
-        # that was cut short.
+        # Until this commits, both keys are tried: another thread may read the old row, and an
+        # interrupted rotation may have left the new one.
         self._opening.coming = encryption
         try:
             is_done = self._places.write(write)
@@ -148,7 +147,7 @@ class StoreKeys:
         finally:
             self._opening.coming = None
         self._opening.reload()
-        self._places.database.finish_erasure()  # the former key ring, and lines under its keys
+        self._places.database.finish_erasure()  # the log has the old key ring, and lines under it
         return is_done
 
     def _settle(
@@ -157,7 +156,7 @@ class StoreKeys:
         change: _Change,
         encryption: Encryption,
     ) -> None:
-        """Bring all places to the newest generation, then change the row of the store."""
+        """Move all places to the newest generation, then change the row of the store."""
         is_done = False
         while not is_done:
             for keys in self._outdated():
@@ -167,15 +166,15 @@ class StoreKeys:
     def shred(self) -> ShredReceipt:
         """See `FactStore.shred`.
 
-        The old generation of keys never comes under the new key. Both are in the ring while the
-        data keys are wrapped again, and that ring is under the old key alone; so are its copies in
-        the logs of the database. Then the old key is destroyed.
+        The old generation of keys is never wrapped under the new key. While the data keys are
+        wrapped again, one ring has both generations, and only the old key opens it and its copies
+        in the database's logs. Then the old key is destroyed.
         """
         encryption = self._renewable()
         began_at = self._places.time()
         self._change(lambda row: self._begun(row, encryption))
         self._settle(self._rewrap, lambda row: self._renewed(row, encryption), encryption)
-        # Under the lock of the row again: another process may be shredding too.
+        # This locks the row of the store again: another process may be shredding too.
         self._change(lambda row: _only_used(row, encryption))
         return ShredReceipt(moment(began_at), self._places.write(self._counted))
 
@@ -195,7 +194,7 @@ class StoreKeys:
                 "The store has keys that shred() cannot destroy, and what they open stays readable "
                 "in copies: remove them with keys.remove, and destroy them yourself"
             )
-        # A key that is not in use may be there after a crash. The ring must not come under it.
+        # A crash may have left an unused key. The ring must not be wrapped under it.
         encryption.destroy_unused(row.slots, row.id)
         ring, _ = self._opening.ring(row)
         if len(ring.generations) == 1:
@@ -215,7 +214,7 @@ class StoreKeys:
         return places
 
     def _outdated(self) -> Iterator[list[bytes]]:
-        """Yield the places that have a data key of an older generation, some at a time."""
+        """Yield batches of places that have a data key of an older generation."""
         after = sql.FIRST_PLACE
         keys: list[bytes] = []
 
@@ -255,13 +254,13 @@ def _outdated(row: StoreRow, after: bytes, most: int) -> list[object]:
 
 
 def _only_used(row: StoreRow, encryption: RenewableEncryption) -> StoreRow:
-    """Destroy the keys that the row of a store does not need."""
+    """Destroy the keys that the row of a store does not use."""
     encryption.destroy_unused(row.slots, row.id)
     return row
 
 
 def _kid(encryption: Encryption, slots: Sequence[KeySlot], store: str) -> str | None:
-    """Return the id of the slot that an encryption opens; None where it opens none."""
+    """Return the id of the slot that an encryption opens; None if it opens none."""
     try:
         return encryption.unwrap(slots, store).kid
     except WrongKeyError:

@@ -1,9 +1,9 @@
 """Reads of places: their lines, their cached ledgers, and lists of them.
 
 A place is a row with counters, and its lines. A reader knows the position up to which it has read a
-place, and asks for what came later; `View` keeps that position and the ledger. An edit changes
-`snapshot` and an erasure `made`, and either makes the reader start again. A view also follows the
-saves and edits of its own process, without reading them back.
+place, and asks for later lines; a `View` keeps that position and the ledger. An edit changes
+`snapshot` and an erasure `made`, and either makes the reader start over. A view also applies the
+saves and edits of its own process without reading them back.
 
 Lines are encoded entries without their times, which are a column of their own. A large save is
 split into several lines of the same time, so that one concept is found without parsing all of it.
@@ -38,7 +38,7 @@ from factmem.providers._sql.topics import Pair, Reach, pairs_of, rows_of, stored
 from factmem.providers.conversations import owner_of
 
 _MOST_FACTS = 128
-"""The most facts of one line: a search parses a line, and half a page of each is not used."""
+"""The most facts in one line: a search for one fact parses its whole line."""
 
 _WIDE = b'{"wide":true,'
 
@@ -69,25 +69,25 @@ def parts_of(entry: Mapping[str, Any]) -> tuple[bytes, ...]:
 
 def _part(entry: Mapping[str, Any]) -> bytes:
     body = encoded_entry(entry)
-    if "facts" in entry or "turn" in entry:  # what removes is never refused
+    if "facts" in entry or "turn" in entry:  # removals are never refused
         check_size(body, entry)
     return body
 
 
 def entries_of(bodies: Sequence[bytes], times: Sequence[int]) -> list[Entry]:
-    """Return the entries of lines and their times; raise `CorruptJournalError` for any other."""
+    """Return the entries of lines, with times; raise `CorruptJournalError` if one is invalid."""
     try:
         if any(body.startswith(_WIDE) for body in bodies):
             pairs = zip(bodies, times, strict=True)
             return [decoded(stamped(body, stamp_at(at))) for body, at in pairs]
         return _timed(orjson.loads(b"[%b]" % b",".join(bodies)), times)
     except (ValueError, TypeError, OverflowError, FactmemError):
-        # of the parser, of `zip`, of `**`, of the time
+        # JSON that is invalid or no object, numbers of lines and times that differ, an odd time
         raise CorruptJournalError(_UNREADABLE) from None
 
 
 def _timed(entries: Iterable[Entry], times: Iterable[int]) -> list[Entry]:
-    # The time is first, as in each line of a bundle: then an exported import is the same bundle.
+    # The time comes first, as in exported bundles, so that an imported export is the same bundle.
     timed: list[Any] = []
     latest, second = -1, -1
     prefix = stamped_at = ""
@@ -103,15 +103,15 @@ def _timed(entries: Iterable[Entry], times: Iterable[int]) -> list[Entry]:
 
 
 ODD_ENTRIES = (LookupError, TypeError, AttributeError, ValueError, OverflowError)
-"""Errors of Python where a line is JSON, and no entry."""
+"""Python's errors when a line is valid JSON but no entry."""
 
 
 @contextmanager
 def understood(read: Callable[[], Sequence[Entry]]) -> Generator[None]:
     """Raise `CorruptJournalError` if the block fails because a line of a place is no entry.
 
-    Lines are verified, not validated: that would take longer than folding them. So after an error,
-    which another program's line or a mistake of this one has caused, `read` returns what was used.
+    Lines are verified but not validated before use, as validation takes longer than folding. So
+    when folding fails, the entries that `read` returns are validated to see if one is the cause.
     """
     try:
         yield
@@ -144,14 +144,14 @@ def counted(entries: list[Entry]) -> list[Entry]:
 
 
 FACT_BYTES = 256
-"""The size of a usual fact in a line."""
+"""The typical size of a fact in a line."""
 
 _LARGE = 1000 * FACT_BYTES
-"""A place with more bytes is searched for the first concept that is loaded from it, and its index
-is extended when it is so many behind."""
+"""A larger place is searched for the first concept that is loaded from it. Its index is extended
+when it lacks this many bytes of lines."""
 
 _MOST_LINES = 4096
-"""The number of lines of one keyword that are read one by one. With more, the place is read."""
+"""With more lines about one keyword than these, the whole place is read."""
 
 _MOST_KEYS = 10_000
 """Cached keys and sealers of places; each takes about 300 bytes."""
@@ -160,7 +160,7 @@ _STEP = 8
 """The bytes of one level in the key of a subject."""
 
 UNKNOWN = -1
-"""The bytes up to a position whose lines were not all read."""
+"""`Position.read` if not all lines were read."""
 
 
 NOWHERE = Extent(0, 0, 0)
@@ -372,18 +372,18 @@ class PlaceReader:
         self.check_columns(row, identity)
 
     def check_columns(self, row: PlaceRow, identity: Identity) -> None:
-        """Raise unless a row is found by the keys of its names: a listing would miss it."""
+        """Raise unless a row has the keys of its names: otherwise listings would miss it."""
         expected = self.new_row(identity)
         found = row.store, row.scope, row.subject, row.owner
         if found != (self.store.number, expected.scope, expected.subject, expected.owner):
             raise self.damaged("The row of a place has keys of other names")
 
     def erased_key(self, place: bytes, made: int, at: int) -> bytes:
-        """Return the key of a row that says when a place was erased, with a tag of the row."""
+        """Return the key of a row that records an erasure: the place's key and a tag."""
         return place + self.store.sealing.key("erased", (place.hex(), str(made), str(at)))
 
     def check_erased(self, key: bytes, made: int, at: int) -> None:
-        """Raise unless this store wrote a row of `erased`: backups leave out what it names."""
+        """Raise unless this store wrote a row of `erased`: restoring a backup obeys these rows."""
         if not compare_digest(key, self.erased_key(key[:16], made, at)):
             raise self.damaged("A row about an erased place does not verify")
 
@@ -436,7 +436,7 @@ class PlaceReader:
     ) -> Searched | None:
         """Search a large place for keywords; None if the place must be read.
 
-        Each line is verified; that none is missing is checked when all of the place is read.
+        Each line is verified. Only a read of the whole place detects a missing line.
         """
         for columns in session.rows(sql.READ_ROW, [self.key(identity)]):
             row = PlaceRow(*columns)
@@ -491,7 +491,7 @@ def subject_path(sealing: Sealing, name: str, entity: str | None) -> bytes:
     """Return the key of a subject: 8 bytes for its name and for each level of its entity.
 
     So the key of `USER.every("acme")` is a prefix of the keys of all users of this tenant.
-    Different subjects may have one key: whoever reads it compares the names.
+    Different subjects may share a key, so readers compare the names.
     """
     levels = () if entity is None else levels_of(entity)
     steps = (levels[:count] for count in range(len(levels) + 1))
@@ -499,7 +499,7 @@ def subject_path(sealing: Sealing, name: str, entity: str | None) -> bytes:
 
 
 def _is_behind(rows: Sequence[Row], known: Mapping[bytes, Extent]) -> bool:
-    """Whether rows are older than what is known: this process saved after their snapshot."""
+    """Whether rows are older than this process's own saves, which came after their snapshot."""
     found = {row[0]: Extent(*row[1:4]) for row in rows}
     for key, then in known.items():
         extent = found.get(key, then._replace(last=0))
@@ -527,7 +527,7 @@ class View:
         self._bodies: list[bytes] = []
         self._times: list[int] = []
         self._unread = 0
-        """The bytes of the own saves that are not applied yet."""
+        """The bytes of own saves that are not applied yet."""
         self._read_to: Position | None = None
         """The position of the ledger before the own saves that are not applied yet."""
         self.position: Position | None = None
@@ -535,13 +535,13 @@ class View:
         self.is_warm: bool = False
         """Whether the place was read to its end."""
         self.was_searched: bool = False
-        """Whether a keyword was searched for instead."""
+        """Whether one keyword was searched for instead of reading the place."""
         self.checked: float = -inf
         """The time at which it was complete, on the monotonic clock."""
         self.found: object = None
-        """A mark of the database at which the position was its end, where it has such marks."""
+        """The version of the database at which the view was current, if databases have versions."""
         self.outdated: float = -inf
-        """The time of this process's last write that the ledger lacks."""
+        """The monotonic time of this process's last write that the ledger lacks."""
 
     @property
     def end(self) -> Extent | None:
@@ -700,8 +700,8 @@ def identities(
 ) -> Iterator[list[Identity]]:
     """Yield the places inside a boundary, some at a time, without reading their entries.
 
-    A row that was changed so that it would not be listed is an error, if the boundary is all of the
-    store or names its places.
+    Raise if a row was changed so that the listing misses it; only a boundary that is the whole
+    store or that names its places reveals this.
     """
     where, given = _conditions(reader, wanted)
     if (levels := wanted.first_levels) is not None:
@@ -726,7 +726,7 @@ def identities(
 
 
 def _verified(reader: PlaceReader, rows: Iterable[PlaceRow]) -> Iterator[Identity]:
-    """Yield places with entries, none of which its index had."""
+    """Verify rows that a listing missed, and yield those with entries."""
     for row in rows:
         identity = reader.names(row.place, row.names, row.data_key)
         if row.last or row.tail or row.size:
@@ -750,7 +750,7 @@ def _below(
     first: tuple[str, str | None],
     after: Identity | None,
 ) -> Iterator[list[Identity]]:
-    """Yield the places of every entity with some first levels, ordered by subject."""
+    """Yield the places of the entities that begin with some levels, ordered by subject."""
     start = subject_path(reader.store.sealing, *first)
     last, key = start, b""
     if after is not None:

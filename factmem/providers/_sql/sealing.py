@@ -17,14 +17,14 @@ from factmem.models.places import Identity
 from factmem.providers.conversations import owner_of
 
 NO_TAG = bytes(16)
-"""What the first line follows."""
+"""The tag before the first line."""
 
 
 class Extent(NamedTuple):
-    """How far a place has come."""
+    """The end of a place, as numbers that only increase."""
 
     made: int
-    """Which of the places of these names: one that is erased and made again is another one."""
+    """The number of this place: one that is erased and created again gets another number."""
     snapshot: int
     """How often its history was edited."""
     last: int
@@ -32,7 +32,7 @@ class Extent(NamedTuple):
 
 
 class Counters(NamedTuple):
-    """The numbers in the row of a place, which its tail is bound to."""
+    """The numbers in the row of a place, to which its tail is bound."""
 
     made: int
     snapshot: int
@@ -41,24 +41,24 @@ class Counters(NamedTuple):
     size: int
     """The bytes of its lines, before they are sealed."""
     at: int
-    """When its last line was recorded, or a later one that was removed."""
+    """When its last line was recorded, even if that line was removed."""
     purged: int
     """The number of the last purge, among the erasures of the store."""
 
 
 def time_in(tail: bytes) -> int:
-    """Return the time in a tail that is not verified: a save may have moved that of the row."""
+    """Return the time in a tail, unverified; the time in the row may be of a later save."""
     return int.from_bytes(tail[len(NO_TAG) : len(NO_TAG) + 8], "big", signed=True)
 
 
 class UnknownGenerationError(Exception):
-    """A data key is wrapped under a generation that this ring lacks: another process rotated it."""
+    """A data key is wrapped under a generation missing in this ring: another process rotated it."""
 
 
 class Sealer:
-    """The form of the lines of one place: as they are, for a database with its own checksums.
+    """Stores the lines of one place as they are, for a database with its own checksums.
 
-    What does not verify raises `TamperedError`, or `CorruptJournalError` in a plain store.
+    Data that does not verify raises `TamperedError`, or `CorruptJournalError` in a plain store.
     """
 
     def seal(self, number: int, at: int, previous: bytes, line: bytes) -> bytes:
@@ -70,7 +70,7 @@ class Sealer:
         return stored
 
     def tag(self, stored: bytes) -> bytes:
-        """Return the tag that the next line follows."""
+        """Return the tag to which the next line is bound."""
         return NO_TAG
 
     def tail(self, counters: Counters, tag: bytes) -> bytes | None:
@@ -78,7 +78,7 @@ class Sealer:
         return None
 
     def check_tail(self, counters: Counters, tag: bytes, tail: bytes | None) -> None:
-        """Raise unless a place ends where its row says."""
+        """Raise unless a place ends where its row says, which proves that no line is missing."""
 
     def seal_names(self, identity: Identity) -> bytes:
         """Return the names of the place as they are stored."""

@@ -128,7 +128,7 @@ class StoredPlaces:
         self.tidying: Tidying = Tidying(self._edit, self.clock, self._keep_history)
         self.workers: Workers = Workers()
         self._commits = GroupCommit(self.commit, self.workers, database.rest)
-        # A read is answered by a query that began after it, so that shared reads are linearizable.
+        # A shared read runs a query that begins after the call, so reads are linearizable.
         self._reads = GroupCommit(self._refresh, self.workers) if database.shares_reads else None
 
     def _start_in_child(self) -> None:
@@ -164,7 +164,7 @@ class StoredPlaces:
     def _done(
         self, do: Callable[[Callable[[Session, int], R]], R], work: Callable[[Session, int], R]
     ) -> R:
-        """Do work; do it again with new keys if they were rotated meanwhile."""
+        """Do work, again if the keys were rotated, and with new caches if the file was replaced."""
 
         def checked(session: Session, attempt: int) -> R:
             is_gone = session.is_empty and self.opening.known is not None
@@ -183,7 +183,7 @@ class StoredPlaces:
             except UnknownGenerationError:
                 store = self.opening.known
                 now = None if store is None else (store.sealing.generation, store.anchors)
-                # Another process may rotate again and again: only a row that stays is a wrong one.
+                # Others may rotate repeatedly: the row is wrong only if it stays the same.
                 looks, before = looks + 1 if now == before else 0, now
                 self.opening.reload()
             except WrongKeyError:  # a snapshot from before the rotation of another thread
@@ -196,7 +196,7 @@ class StoredPlaces:
         )
 
     def reading(self, session: Session) -> PlaceReader | None:
-        """Return the reader of the store; None if it does not exist yet, or not in this session."""
+        """Return the reader of the store; None if it does not exist, or not yet in this session."""
         if session.is_empty and self.opening.known is not None:
             return None
         store = self.opening.found(session)

@@ -84,7 +84,7 @@ class Opening:
         self._sealed_as = name if sealed_as is None else sealed_as
         self.encryption = encryption
         self._given = encryption
-        """It may know more keys than the one that a rotation made the present one."""
+        """The encryption given by the application, which may open more than the current key."""
         self.coming: Encryption | None = None
         """The encryption of a rotation that is about to commit."""
         self.database = database
@@ -94,7 +94,7 @@ class Opening:
         self.start_afresh()
 
     def start_afresh(self) -> None:
-        """Forget what was opened; in a forked child the lock may be held by no thread."""
+        """Forget what was opened, for a forked child, where no thread would release the lock."""
         self._lock = threading.Lock()
         self.known: OpenStore | None = None
         """The store, if it was found already."""

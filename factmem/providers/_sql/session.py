@@ -1,9 +1,8 @@
-"""What a store needs of a database: its connections, a session, and the statements.
+"""The interface of a store to its database: connections, sessions and the statements.
 
-The core writes its SQL in the part of the language that both databases have, with `%s` for each
-parameter and `factmem.` before each table; SQLite's session translates it. The operations that are
-faster in another form, or need one, are methods of `Session`. None of it needs more than READ
-COMMITTED, a unique key and a row lock.
+The core's SQL is common to both databases, with `%s` for each parameter and `factmem.` before each
+table; SQLite's session translates it. Operations that are faster in, or need, a database's own SQL
+are methods of `Session`. Everything needs READ COMMITTED, unique keys and row locks, and no more.
 
 Keys of places, scopes and subjects are 16 bytes. Times are microseconds since 1970.
 """
@@ -21,7 +20,7 @@ Row = tuple[Any, ...]
 
 
 class Head(NamedTuple):
-    """The row of a place in a batch: what it adds to the counters, and the columns of a new row."""
+    """The row of a place in a batch: its new counts, and the columns of a new row."""
 
     place: bytes
     scope: bytes
@@ -74,7 +73,7 @@ class Line(NamedTuple):
 
 
 class End(NamedTuple):
-    """New columns of the row of a place after lines were added; None does not change a column."""
+    """Columns of a place's row to write after lines were added; None leaves a column as it is."""
 
     place: bytes
     counters: Counters
@@ -92,11 +91,11 @@ class Session(Protocol):
     most_lines: int
     """The largest number of lines of a place in one answer."""
     most_bytes: int
-    """The bytes of stored lines with which an answer ends."""
+    """An answer ends after the line that exceeds this many bytes."""
     appends_at_once: bool = False
-    """Whether a plain batch is saved by one statement, because each is a round trip."""
+    """Whether a plain batch is saved by one statement, because each statement is a round trip."""
     file: object = None
-    """Another one if the database was deleted or replaced; None where it is no file."""
+    """Identifies the database file, which others may delete or replace; None on a server."""
 
     @property
     def is_empty(self) -> bool:
@@ -104,34 +103,33 @@ class Session(Protocol):
         return False
 
     def rows(self, query: str, parameters: Sequence[object] = ()) -> list[Row]:
-        """Run a statement and return its rows; outside a transaction it is one by itself."""
+        """Run a statement and return its rows; outside a transaction it commits at once."""
         ...
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Commit what the block does, or roll all of it back. No other writer is inside."""
+        """Commit what the block does, or roll all of it back, while no other writer writes."""
         ...
 
     def select_store(self, number: int) -> None:
         self.store = number
 
     def read_places(self, known: Mapping[bytes, Extent]) -> list[Row]:
-        """Return the places that exist, with what was added since an extent.
+        """Return the existing places, each with its lines after a known extent.
 
-        For each place the columns of `PlaceRow`, the bytes from the last four on only where they
-        may be needed; then the numbers, times and lines. `known` has the places by their keys, and
-        how far each was read.
+        A row has the columns of `PlaceRow`, of which the last four bytes columns may be NULL where
+        they are not needed, then the numbers, times and lines. `known` has the extents by key.
         """
         ...
 
     def renew(self) -> bool:
-        """Read the newest commit from now on; return False if each statement does so anyway."""
+        """Read the newest commit from now on; return False if each statement does that anyway."""
         return False
 
     def take_numbers(self, store: int, heads: Sequence[Head], mark: int, at: int) -> list[Row]:
         """Lock the rows of places, create missing ones, and increase their counters.
 
-        Returns the columns of `PlaceRow` of each place. If lines are added, `insert` of them and of
-        its `End` follows.
+        Returns the columns of `PlaceRow` of each place. If lines are counted here, the caller must
+        then `insert` them with their `End`.
         """
         ...
 
@@ -146,10 +144,10 @@ class Session(Protocol):
         """
         raise AssertionError("Its lines need their numbers first")
 
-    # The marks of saves, for a database that may not answer a commit
+    # Marks of saves, for a database that may not confirm a commit
 
     def find_mark(self, places: Sequence[bytes], marks: Sequence[int]) -> int | None:
-        """Return the one of some marks with which lines were committed, if there is one."""
+        """Return the mark among `marks` with which lines were committed, if there is one."""
         return None
 
     def read_marks(self, place: bytes) -> Mapping[int, int]:
@@ -165,7 +163,7 @@ class Session(Protocol):
         return
 
     def on_removal(self) -> None:
-        """Note that entries are being removed, of which the database keeps copies for a while."""
+        """Record that entries are removed, of which the database keeps copies for a while."""
         return
 
 
@@ -498,10 +496,10 @@ def among(query: str, keys: Iterable[K]) -> tuple[str, list[K]]:
 
 
 class View(Protocol):
-    """The part of a cached place that a database compares with its own."""
+    """The attributes of a cached place that a database compares with the stored one."""
 
     found: object
-    """A mark of the database at which the view was current, where it has such marks."""
+    """The database's version at which the view was current, if it has versions."""
     checked: float
     """The time at which the view was complete, on the monotonic clock."""
 
@@ -519,7 +517,7 @@ class Database(Protocol):
     has_one_store: bool = True
     """Whether all places belong to one store."""
     version: int
-    """The version of the tables that this release makes."""
+    """The version of the tables that this release creates."""
     warm_places: int = 10_000
     """How many places are kept in memory."""
     is_inline: bool = False
@@ -530,7 +528,7 @@ class Database(Protocol):
     # Tables
 
     def where(self, session: Session) -> str:
-        """Name the folder or the database, for people."""
+        """Return the name of the folder or the database, for log messages and errors."""
         return ""
 
     def are_there(self, session: Session) -> bool:
@@ -541,7 +539,7 @@ class Database(Protocol):
         ...
 
     def check_mark(self, mark: bytes) -> None:
-        """Raise `TamperedError` if an encrypted store is another one than before."""
+        """Raise `TamperedError` if this is another encrypted store than the one opened before."""
         return
 
     # Work
@@ -551,7 +549,7 @@ class Database(Protocol):
         ...
 
     def apart(self, work: Callable[[Session, int], R]) -> R:
-        """Do long work that reads one state; no other read waits, and a fork may restart it."""
+        """Do long work on one snapshot, without delaying other reads; a fork may restart it."""
         ...
 
     def write(self, work: Callable[[Session, int], R]) -> R:
@@ -559,35 +557,35 @@ class Database(Protocol):
         ...
 
     def forget(self, work: Callable[[Session, int], R]) -> R:
-        """Do work that forgets: it is also possible if the disk is full."""
+        """Do work that removes data, which must be possible on a full disk."""
         ...
 
     def write_soon(self, work: Callable[[Session, int], R]) -> R:
-        """Do work that need not happen; `StoreBusyError` if others write for longer than a save."""
+        """Do optional work; raise `StoreBusyError` if others hold the lock longer than a save."""
         ...
 
-    # What event loops ask without waiting
+    # Checks on the event loop, which never wait
 
     def is_current(self, view: View, key: Callable[[], bytes | None]) -> bool:
-        """Return whether a view has all that the database has of its place, if that is known."""
+        """Return True if a view surely has all lines of its place."""
         return False
 
     def has_extents(self, key: bytes, known: dict[bytes, tuple[int, ...]]) -> bool:
-        """Return whether the conversations of a place have these extents, if that is known."""
+        """Return True if the conversations of a place surely have these extents."""
         return False
 
     # The end of work
 
     def finish_erasure(self) -> bool:
-        """Remove what is still kept of erased values; return whether copies remain."""
+        """Remove remaining copies of erased values; return whether some are left."""
         return False
 
     def rest(self, is_wanted: Callable[[], bool]) -> None:
-        """Do what can wait, after some idle seconds, until work is wanted."""
+        """Do deferred work, after some idle seconds, until `is_wanted` returns True."""
         return
 
     def start_afresh(self) -> None:
-        """Forget all connections; in a forked child they belong to the parent."""
+        """Forget all connections, which in a forked child belong to the parent."""
         return
 
     def close(self) -> None: ...

@@ -4,14 +4,14 @@ The row of a place is its lock and its counter. A transaction locks several rows
 their keys, so that there are no deadlocks.
 
 A save to a database server is repeated when its connection breaks. Each batch has a random mark,
-kept in its lines. The repetition first locks the rows, which waits for an earlier attempt that is
-still under way, then looks for the mark. An earlier attempt that arrives even later finds its mark
-void in the row and adds nothing.
+which its lines contain. The repetition first locks the rows, which waits for an earlier attempt
+that is still running, and then looks for the mark. If it finds none, it voids the mark in the row,
+so that an attempt that arrives even later adds nothing.
 
-A write may come too late for an erasure. The row of an existing place tells: a place that was
-erased and created again has another `made`, and a purge leaves the count in `purged`. For a place
-that did not exist the count of erasures in the store's row decides, so that no row names a place
-that was erased.
+A save must not restore an erased place. The row of an existing place shows this: a place that was
+erased and created again has another `made`, and a purge writes the count of erasures to `purged`.
+For a place that did not exist, the count of all erasures in the store's row decides, so that no row
+has to name an erased place.
 """
 
 import os
@@ -43,11 +43,11 @@ from factmem.providers.conversations import conversation_of
 
 class Moment(NamedTuple):
     erasures: int | None
-    """How many erasures the store had counted; None if there was no store."""
+    """The store's count of erasures; None if there was no store."""
     made: int | None
     """The number of the place of this name; None if it did not exist."""
     here: int = 0
-    """How many erasures this process had done while there was no store to count them."""
+    """This process's count of erasures while there was no store to count them."""
 
 
 def moment_of(session: Session, store: int, place: bytes, here: int) -> Moment:
@@ -56,9 +56,9 @@ def moment_of(session: Session, store: int, place: bytes, here: int) -> Moment:
 
 
 def count_erasure(session: Session, store: int) -> int:
-    """Count an erasure in its transaction; return how many there are.
+    """Count an erasure in the current transaction; return the new count.
 
-    It locks the row of the store until the commit. Places are locked before it, never after.
+    The row of the store stays locked until the commit. Lock places before it, never after.
     """
     ((erasures,),) = session.rows(sql.COUNT_ERASURE, [store])
     count: int = erasures
@@ -68,9 +68,9 @@ def count_erasure(session: Session, store: int) -> int:
 def erased_since(
     session: Session, store: int, moments: Collection[tuple[bytes, Moment]], here: int
 ) -> set[tuple[bytes, Moment]]:
-    """Return those moments after which their place, given by its key, was erased or purged.
+    """Return the moments after which their place, given by its key, was erased or purged.
 
-    Their rows must be locked: then an erasure is either counted, or waits for this transaction.
+    The rows of the places must be locked, so that no erasure is in progress.
     """
     if not moments:
         return set()
@@ -88,13 +88,13 @@ def _is_erased(since: Moment, place: tuple[int, int, int], here: int) -> bool:
 
 
 EMPTY_AT = -(2**62)
-"""The time of an empty place: before every other."""
+"""The time of an empty place, earlier than any other."""
 
 MADE_BITS = 36
-"""Random bits in the number of a place; the number of earlier anchors is above them."""
+"""Random bits in the number of a place, below the count of earlier anchors."""
 
 NO_MARK = 0
-"""Does not change the mark of a place."""
+"""Leaves the mark of a place as it is."""
 
 
 class Save(NamedTuple):
@@ -103,7 +103,7 @@ class Save(NamedTuple):
     identity: Identity
     parts: tuple[bytes, ...]
     since: Moment | None = None
-    """If the place was erased after this moment, the save is refused."""
+    """The save is refused if the place was erased after this moment."""
 
 
 class Appended(NamedTuple):
@@ -111,7 +111,7 @@ class Appended(NamedTuple):
     late: set[Save]
     """The saves that were refused because their places had been erased."""
     committed: int = NO_MARK
-    """The mark of the earlier attempt that was committed; nothing was added then."""
+    """The mark of an earlier attempt that was committed, in which case nothing was added."""
 
 
 def new_mark() -> int:
@@ -120,9 +120,9 @@ def new_mark() -> int:
 
 
 def made_number(anchors: int) -> int:
-    """Return the number of a new place: another one than that of any place of this name.
+    """Return a number for a new place, other than those of earlier places of its name.
 
-    It is larger than those of all places that were made before an anchor.
+    It is greater than the numbers of all places created before the last anchor.
     """
     return anchors << MADE_BITS | int.from_bytes(os.urandom(8)) >> 64 - MADE_BITS
 
@@ -139,7 +139,7 @@ class Batch:
         self.now = now
         self.identities: dict[bytes, Identity] = {}
         self.times: list[int] = []
-        """The time of each part of an only place, if the entries have times of their own."""
+        """The time of each line, in a batch of one place whose entries have their own times."""
         by_key: dict[bytes, list[bytes]] = {}
         for index, (identity, parts, _) in enumerate(saves):
             key = reader.key(identity)
@@ -203,7 +203,7 @@ class PlaceWriter:
         everything = Batch(saves, self._reader, now)
         keys = list(everything.parts)
         with session.transaction():
-            # Locks all rows first, which waits for an earlier attempt that is still under way.
+            # This locks all rows first, which waits for an earlier attempt that is still running.
             session.take_numbers(self._store, everything.heads(is_empty=True), NO_MARK, EMPTY_AT)
             if earlier:
                 committed = session.find_mark(keys, earlier)
@@ -255,7 +255,7 @@ class PlaceWriter:
         return saved
 
     def _check_end(self, row: PlaceRow, batch: Batch, sealer: Sealer) -> None:
-        """Raise unless the row was sound before the batch: nothing is appended to another one."""
+        """Raise unless the row verified before the batch, so that no forged row is extended."""
         key, made, snapshot, last, size, at, purged = row[:7]
         tail = row.tail or b""
         self._reader.check_columns(row, batch.identities[key])
@@ -267,10 +267,10 @@ class PlaceWriter:
         sealer.check_tail(counters, tail[: len(NO_TAG)], tail)
 
     def check_ring(self, session: Session, *, makes_place: bool = False) -> None:
-        """Raise if the key ring was rotated meanwhile: a new data key would be under a dropped one.
+        """Raise if another process rotated the key ring: a new data key needs the new generation.
 
-        With `makes_place` raise also if an anchor was taken: it would miss the new place. The row
-        of the store is locked until the commit, so that neither begins now.
+        With `makes_place` also raise if an anchor was taken since, which would lack the new place.
+        The lock on the store's row prevents both until the commit.
         """
         row, store = self._opening.row(session, lock="FOR SHARE"), self._reader.store
         if (
@@ -303,7 +303,7 @@ class PlaceWriter:
     ) -> None:
         saves = [Save(identity, parts_of(entry)) for entry in entries]
         times = [micros(entry["at"]) for entry in entries]
-        # Later saves are recorded after an import.
+        # The row's time is that of the import, so that later saves get later times.
         latest = max(
             [*times, *(micros(each["received"]) for each in entries if "received" in each)]
         )
@@ -350,7 +350,7 @@ class PlaceRewriter(PlaceWriter):
         return Edited(freed, answer, after, position)
 
     def _drop_derived(self, session: Session, key: bytes, removed: Sequence[Entry] | None) -> None:
-        """Drop what is derived from entries that are removed; None for all of an erased place."""
+        """Drop what is derived from removed entries; None stands for all, in an erased place."""
         session.on_removal()
         self._opening.on_removal(session, key, removed)
 
@@ -370,7 +370,7 @@ class PlaceRewriter(PlaceWriter):
         return self._reader.store.sealing.new_data_key(key)
 
     def count_purge(self, session: Session, identity: Identity) -> None:
-        """Let no detection write to a place that read its chat before now."""
+        """Refuse writes of detections that read their chat before this purge."""
         purged, key = count_erasure(session, self._store), self._reader.key(identity)
         row = self.lock(session, key)
         if row is None:
@@ -382,7 +382,7 @@ class PlaceRewriter(PlaceWriter):
         session.rows(sql.SET_PURGED, [purged, tail, key])
 
     def erase(self, session: Session, identity: Identity, at: int) -> None:
-        """Delete a place and its conversations, and note the erasure with its time."""
+        """Delete a place and its conversations, and record the time of the erasure."""
         count_erasure(session, self._store)
         key = self._reader.key(identity)
         owned = [each for each, _ in session.rows(sql.LOCK_OWNED, [key])]
@@ -396,7 +396,7 @@ class PlaceRewriter(PlaceWriter):
     def edit_conversations(
         self, session: Session, identity: Identity, edit_of: Callable[[str], Edit | None]
     ) -> bool:
-        """Edit conversations of a place, under a new data key each; return whether one changed."""
+        """Edit conversations of a place, each under a new data key; return whether one changed."""
         is_changed = False
         for key, _ in session.rows(sql.LOCK_OWNED, [self._reader.key(identity)]):
             ((names, data_key),) = session.rows(sql.READ_NAMES, [key])
@@ -409,7 +409,7 @@ class PlaceRewriter(PlaceWriter):
         return is_changed
 
     def drop_if_empty(self, session: Session, key: bytes) -> None:
-        """Delete a conversation without messages, and note that its last ones were removed."""
+        """Delete a conversation without messages, and record when its last ones were removed."""
         row = self.lock(session, key)
         if row is not None and not session.rows(sql.COUNT_LINES, [key])[0][0]:
             noted = self._reader.erased_key(key, row.made, row.recorded_at)
@@ -439,7 +439,7 @@ class PlaceRewriter(PlaceWriter):
         if locked is None:
             return None
         sealer = self._reader.sealer(key, new_key or locked.data_key)
-        # Rewritten lines keep their marks, as a repetition of their save may still look for one.
+        # Rewritten lines keep their marks, which the repetition of their save may look for.
         marks = session.read_marks(key)
         session.rows(sql.DELETE_INDEX, [key])
         self._delete_lines(session, key, rewritten)
@@ -472,10 +472,10 @@ class PlaceRewriter(PlaceWriter):
 _logger = getLogger(__name__)
 
 _CHECK_EVERY = 256
-"""The least number of entries between two checks of how much of a place is history."""
+"""The least number of new entries between two checks of a place's history."""
 
 _MOST_KNOWN = 4096
-"""The places whose last check is remembered."""
+"""The most places whose last check is remembered."""
 
 
 class Tidying:
@@ -491,7 +491,7 @@ class Tidying:
         self._clock = clock
         self._keep_history = keep_history
         self._compacted: dict[Identity, tuple[int, int]] = {}
-        """The last number of a place at its last check for history, and the entries it kept."""
+        """The number of a place's last entry at its last check, and how many entries it kept."""
 
     def compact(self, identity: Identity, keep_history: timedelta) -> int:
         cutoff = before(self._clock.recording(), keep_history)

@@ -1,1 +1,1 @@
-"""The store in a folder: its SQLite database, and what protects the files of the database."""
+"""The store in a folder: an SQLite database, and the protection of its files."""

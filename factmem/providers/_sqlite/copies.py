@@ -71,24 +71,24 @@ def backup(places: StoredPlaces, target: Path) -> str:
 
 
 _PAGES = 1024
-"""Pages that are copied together: 4 MB."""
+"""The number of pages, 4 MB, that are copied in one step."""
 
 
 def _copy(
     source: sqlite3.Connection, folder: Path, give_way: Callable[[], None] | None = None
 ) -> None:
-    """Copy a database into a folder, in place of an unfinished copy. `_finish` follows.
+    """Copy a database into a folder, over an unfinished copy; call `_finish` afterwards.
 
-    `give_way` is called after each step, if others use the database. A save would wait for the
-    flush of all that was copied, so each step is flushed, and followed by as long a pause.
+    `give_way` is called after each step, if others use the database. A save has to wait for the
+    disk to write earlier data, so each step is flushed and followed by a pause as long as it.
     """
     copy = folder / NAME
     with _writing(folder):
         copy.unlink(missing_ok=True)
-        # Created before SQLite would, which takes the permissions of the umask.
+        # SQLite would create it with the permissions of the umask.
         fd = os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         with (
-            open(fd, "rb", buffering=0),  # closed last: that drops SQLite's locks
+            open(fd, "rb", buffering=0),  # closed last, as closing it drops SQLite's locks
             closing(sqlite3.connect(copy, isolation_level=None)) as db,
         ):
             db.execute("PRAGMA synchronous = full")
@@ -106,15 +106,15 @@ def _copy(
 
 
 def _finish(folder: Path, erasures: int = 0, erased: Sequence[Row] = ()) -> int:
-    """Remove the places that a newer state of the store has erased; return how many.
+    """Remove the places that the store has erased since the copy was made; return how many.
 
-    That state has counted `erasures`, and has the rows `erased`.
+    `erasures` is its count, and `erased` its rows, of erasures.
     """
     copy = folder / NAME
     with _writing(folder):
         with closing(sqlite3.connect(copy, isolation_level=None)) as db:
             db.execute("PRAGMA synchronous = full")
-            # What was erased since must not stay in free pages of the copy.
+            # Free pages of the copy must not keep what was erased.
             db.execute("PRAGMA secure_delete = on")
             db.execute("BEGIN")
             db.executemany("INSERT OR REPLACE INTO erased VALUES (?, ?, ?, ?)", erased)
@@ -132,11 +132,11 @@ def _finish(folder: Path, erasures: int = 0, erased: Sequence[Row] = ()) -> int:
 
 _ERASED = "FROM places WHERE (place, made) IN (SELECT substr(place, 1, 16), made FROM erased)"
 _OWNED = "owner IN (SELECT substr(place, 1, 16) FROM erased)"
-"""Not conversations that were removed from places that are kept."""
+"""Excludes conversations that were removed from a place that still exists."""
 
 
 class Draft:
-    """A temporary folder next to a target, removed by the next one if this process is killed."""
+    """A temporary folder beside a target; if the process is killed, the next draft removes it."""
 
     def __init__(self, target: Path) -> None:
         self.folder = target.parent / f".{target.name}-{token_hex(8)}.tmp"
@@ -145,10 +145,10 @@ class Draft:
             left = re.compile(rf"\.{re.escape(target.name)}-[0-9a-f]{{16}}\.tmp")
             for other in target.parent.glob(f".{escape(target.name)}-*.tmp"):
                 if left.fullmatch(other.name) and not other.is_symlink():
-                    with suppress(OSError):  # it is no draft, or its process is alive
+                    with suppress(OSError):  # no draft, or one of a running process
                         os.close(_locked(other))
                         _remove(other)
-                    with suppress(OSError):  # killed before it had its file, or removed in part
+                    with suppress(OSError):  # one without its file, of a process that was killed
                         other.rmdir()
             self.folder.mkdir(mode=0o700)
             self._lock = _locked(self.folder, os.O_CREAT | os.O_EXCL)
@@ -156,22 +156,21 @@ class Draft:
     def publish(self, target: Path, mode: int = 0o700) -> None:
         with _writing(target):
             self.folder.chmod(mode)
-            self.folder.rename(target)  # an empty folder in its place is replaced
-            (
-                target / _ALIVE
-            ).unlink()  # not before: without it nobody knows a draft of a killed one
+            self.folder.rename(target)  # replaces an empty folder
+            # Removed last: by this file another draft recognizes one of a killed process.
+            (target / _ALIVE).unlink()
             sync_folder(target.parent)
 
     def close(self) -> None:
         """Remove the folder, unless it was renamed."""
-        with suppress(OSError):  # it is closed all the same
+        with suppress(OSError):  # the descriptor is closed even after an error
             os.close(self._lock)
         with suppress(OSError):
             _remove(self.folder)
 
 
 def _remove(draft: Path) -> None:
-    """Remove a draft, and last the file by which a killed removal is found and finished."""
+    """Remove a draft; its file comes last, so that an interrupted removal can be continued."""
     for each in draft.iterdir():
         if each.name != _ALIVE:
             shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
@@ -180,7 +179,7 @@ def _remove(draft: Path) -> None:
 
 
 def _locked(folder: Path, flags: int = 0) -> int:
-    """Return a descriptor with a lock on a draft, until it is closed; raise if it is alive."""
+    """Lock a draft, and return the descriptor that holds the lock; raise if it is in use."""
     fd = os.open(folder / _ALIVE, os.O_RDWR | ORDINARY | flags, 0o600)
     try:
         try_lock(fd)
@@ -233,9 +232,9 @@ class Restoration:
             raise files.error_of(exc) from exc
 
     def publish(self) -> None:
-        """Put the copy, which must be closed, in the place of the database, in one step.
+        """Replace the database by the copy, which must be closed, in one step.
 
-        If others have used the database meanwhile, nothing is changed: `StoreBusyError`.
+        Raises `StoreBusyError`, and changes nothing, if the store was used since `fill`.
         """
         root = self._database.root
         with _writing(root), self._unused():
@@ -257,7 +256,7 @@ class Restoration:
             ) from exc
 
     def _of_store(self) -> tuple[str | None, int, list[Row]]:
-        """Return the id of the present store, how many erasures it had, and which it knows."""
+        """Return the id of the current store, its count of erasures, and its rows about them."""
         found = self._database.files.open()
         if found is None:
             return None, 0, []
@@ -306,7 +305,7 @@ class ReadablePlace(NamedTuple):
 
 
 def readable(places: StoredPlaces, database: SqliteDatabase) -> Iterator[ReadablePlace]:
-    """Yield every place of a damaged database, with the lines that verify by themselves."""
+    """Yield every place of a damaged database, with the lines that verify on their own."""
     with database.snapshot() as session:
         reader = None if session.db is None else places.reading(session)
         if reader is None:
@@ -316,7 +315,7 @@ def readable(places: StoredPlaces, database: SqliteDatabase) -> Iterator[Readabl
 
 
 def _keys(session: SqliteSession) -> set[bytes]:
-    """Return the keys of the places, found from both ends of the table around a damaged page."""
+    """Return the keys of places, read from both ends of the table, around a damaged page."""
     found: set[bytes] = set()
     for statement in (_FORWARD, _BACKWARD):
         with suppress(sqlite3.DatabaseError):
@@ -352,13 +351,13 @@ def _read(session: SqliteSession, reader: PlaceReader, key: bytes) -> ReadablePl
                 body_of(entry)
             entries.append(entry)
         tag = sealer.tag(line)
-    # A purge and a compaction leave gaps in the numbers.
+    # Purges and compactions leave gaps in the numbers.
     expected = len(rows) if is_complete and snapshot else max(last, len(rows))
     return ReadablePlace(identity, counted(entries), expected - len(entries))
 
 
 def _rows(db: sqlite3.Connection, key: bytes) -> tuple[dict[int, tuple[int, bytes]], bool]:
-    """Return the lines of a place by their numbers, and whether no damaged page was in the way."""
+    """Return the readable lines of a place by number, and whether no page was damaged."""
     found: dict[int, tuple[int, bytes]] = {}
     for order in ("number", "number DESC"):
         with suppress(sqlite3.DatabaseError):

@@ -86,16 +86,16 @@ def free_mutexes() -> None:
 
 
 _PATIENCE = 0.05
-"""Seconds that an index waits for the lock: longer than a save holds it. A recall waits as long."""
+"""Seconds to wait for the lock to write an index: longer than a save holds it; recalls wait too."""
 
 
 _STEPS = 10_000
-"""Steps of SQLite, some 0.2 ms, after which work apart asks whether a thread is forking."""
+"""After so many steps of SQLite, some 0.2 ms, `apart` checks whether a thread is forking."""
 _INTERRUPTIONS = 5
-"""How often work apart is restarted for forks; after that, forks wait for it."""
+"""How often forks restart `apart` before they wait for it."""
 
 _LOOKS = 16
-"""How often a file must seem damaged in a row until it counts as that."""
+"""How many new connections in a row must find a file damaged until it counts as damaged."""
 
 _FIND = "SELECT made, snapshot, last FROM places WHERE place = ?"
 
@@ -104,7 +104,7 @@ SELECT place, made, snapshot, last FROM places WHERE owner = ? AND place <> owne
 """
 
 _FEW = 100
-"""The conversations of a place that an event loop compares, in 0.1 ms."""
+"""The most conversations of a place that an event loop compares, in 0.1 ms."""
 
 
 class _Connections:
@@ -128,7 +128,7 @@ class _Connections:
         self.warm = self.reader = self.writer = None
 
     def drop(self) -> None:
-        """Close the connections of a store that was dropped; its log stays until the next close."""
+        """Close the connections of a garbage-collected store; the next close empties the log."""
         self.close()
         if self.guard is not None:
             abandon(self.guard, self.pin)
@@ -145,12 +145,12 @@ class SqliteDatabase(Database):
         self._timeout = busy_timeout
         self.root = root = files.root
         self.epoch = 0
-        """Changes with the connections, and with the file itself."""
+        """Changes whenever a connection is opened or the file is replaced."""
         self._lock = FileLock(str(root / LOCK), busy_timeout, is_fair=not files.allow_network)
         self._until = 0.0
-        """The end of the present call's patience, for whatever it waits."""
+        """The deadline of the current call, on the monotonic clock."""
         self.forks = 0
-        """How many forks closed the connections: `apart` ends when there is another one."""
+        """How many forks have closed the connections; `apart` ends when this changes."""
         self._start()
         with _forks:
             _databases.add(self)
@@ -184,7 +184,7 @@ class SqliteDatabase(Database):
     # Work
 
     def read(self, work: Callable[[Session, int], R]) -> R:
-        """See `Database.read`; done again on new connections if the file seems damaged."""
+        """See `Database.read`; repeated on new connections if the file seems damaged."""
         return _steadily(lambda: self._read(work))
 
     def _read(self, work: Callable[[Session, int], R]) -> R:
@@ -221,7 +221,7 @@ class SqliteDatabase(Database):
             other.close()
 
     def write(self, work: Callable[[Session, int], R]) -> R:
-        """See `Database.write`; done again in the room of the log if the disk is full."""
+        """See `Database.write`; repeated after the log was emptied if the disk is full."""
         try:
             return _steadily(lambda: self._written(work))
         except DiskFullError:
@@ -234,7 +234,7 @@ class SqliteDatabase(Database):
             return work(session, 0)
 
     def forget(self, work: Callable[[Session, int], R]) -> R:
-        """See `Database.forget`: done again in the room of the reserve."""
+        """See `Database.forget`; repeated in the space of the reserve if the disk is full."""
         try:
             return self.write(work)
         except DiskFullError:
@@ -242,7 +242,7 @@ class SqliteDatabase(Database):
                 return self.write(work)
 
     def write_soon(self, work: Callable[[Session, int], R]) -> R:
-        """See `Database.write_soon`; it makes no file."""
+        """See `Database.write_soon`; creates no file."""
         if not self.files.exists():
             return work(SqliteSession(None), 0)
         with self.writing_soon():
@@ -252,7 +252,7 @@ class SqliteDatabase(Database):
 
     @contextmanager
     def writing(self) -> Generator[SqliteSession]:
-        """Give the writer's session; a database that does not exist is created on demand."""
+        """Yield the writer's session, which creates a missing database at its first write."""
         until = time.monotonic() + self._timeout
         with self._lock.turn(self._writing):
             self._until = until
@@ -273,7 +273,7 @@ class SqliteDatabase(Database):
 
     @contextmanager
     def _locked(self) -> Generator[None]:
-        """Hold the lock of the store. SQLite waits for another program no longer than is left."""
+        """Hold the lock of the store, and limit SQLite's own waiting to the time that is left."""
         with self._lock.held(until=self._until):
             db, left = self._db.writer, max(self._until - time.monotonic(), 0.0)
             if db is None or left > 0.9 * self._timeout:
@@ -287,7 +287,7 @@ class SqliteDatabase(Database):
                     db.execute(f"PRAGMA busy_timeout = {int(self._timeout * 1000)}")
 
     def _end_transaction(self) -> None:
-        """Close a connection that could not roll back: it would keep SQLite's lock."""
+        """Close a connection that failed to roll back, as it would keep SQLite's lock."""
         if self._db.writer is not None and self._db.writer.in_transaction:
             self.epoch += 1
             with suppress(sqlite3.Error):
@@ -296,7 +296,7 @@ class SqliteDatabase(Database):
 
     @contextmanager
     def writing_soon(self) -> Generator[None]:
-        """Hold the lock of the store; raise `StoreBusyError` if another process has it longer."""
+        """Hold the store's lock; raise `StoreBusyError` if others hold it longer than a save."""
         with self._writing, self._lock.held(_PATIENCE):
             yield
 
@@ -317,7 +317,7 @@ class SqliteDatabase(Database):
 
     @contextmanager
     def snapshot(self) -> Generator[SqliteSession]:
-        """Give a session that reads one state of the database."""
+        """Yield a session that reads one snapshot of the database."""
         self._close_replaced()
         with self._reading:
             self._check_process()
@@ -345,7 +345,7 @@ class SqliteDatabase(Database):
         if db is None:
             return False
         try:
-            # Changes with each commit of another connection.
+            # SQLite changes `data_version` with each commit of another connection.
             version = self.epoch, *db.execute("PRAGMA data_version").fetchone()
             if view.found == version:
                 return True
@@ -383,12 +383,12 @@ class SqliteDatabase(Database):
             with suppress(sqlite3.Error):
                 if db.in_transaction:
                     db.execute("COMMIT")
-            if self._is_fixed:  # the next writer may be another user's process
+            if self._is_fixed:  # an immutable file is read without locks, and others may write it
                 db.close()
                 self._db.reader = None
 
     def warm(self) -> sqlite3.Connection | None:
-        """Return the connection for event loops, locked until `cool`; None if it needs waiting."""
+        """Return the event loops' connection, locked until `cool`; None if it is not free."""
         db = self._db.warm
         if db is None or self.files.identity() != self._inode or self._pid != os.getpid():
             return None
@@ -461,7 +461,7 @@ class SqliteDatabase(Database):
     # Closing
 
     def rest(self, is_wanted: Callable[[], bool]) -> None:
-        """Finish erasures that a reader had prevented."""
+        """Finish erasures that a reader prevented earlier."""
         if not is_wanted() and self.has_remains():
             self.truncate(0.0)
 
@@ -474,7 +474,7 @@ class SqliteDatabase(Database):
 
     def close_locked(self) -> None:
         if self._db.guard is not None or self._db.writer is not None:
-            # The lock serializes the checkpoint of the last connection with writers.
+            # The last connection writes the log to the database, which needs the writers' lock.
             with suppress(StoreBusyError, StorageError), self._lock.held(1.0):
                 self._close()
         self._close()
@@ -493,7 +493,7 @@ class SqliteDatabase(Database):
             guard.close()
 
     def _close_replaced(self) -> None:
-        """Close a file that was deleted or replaced: SQLite would go on with the old one."""
+        """Close a file that was deleted or replaced, which SQLite would continue to use."""
         if self._inode is None or self.files.identity() == self._inode:
             return
         with self._writing, self._reading, self._warming:
@@ -521,8 +521,8 @@ class SqliteDatabase(Database):
     def _dropped(
         self, db: sqlite3.Connection | None, exc: sqlite3.Error
     ) -> sqlite3.Connection | None:
-        """Close a connection after a failure of the disk: what it has in memory may be wrong."""
-        if code_of(exc) in REFUSED:  # all are reopened, as access may have been granted since
+        """Close a connection after a disk failure, as its cached pages may be wrong."""
+        if code_of(exc) in REFUSED:  # reopen all connections: access may be granted now
             self._inode = (-1, -1)
         if db is None or code_of(exc) not in (*DAMAGED, *REFUSED, sqlite3.SQLITE_IOERR):
             return db
@@ -562,7 +562,7 @@ class SqliteDatabase(Database):
 
     @contextmanager
     def reserve_given_up(self) -> Generator[None]:
-        """Free the reserve for an erasure on a full disk, and fill it again if there is room."""
+        """Free the reserve for an erasure on a full disk, and fill it again afterwards."""
         with self._writing:
             self.files.give_up_reserve()
             try:
@@ -583,9 +583,9 @@ class SqliteDatabase(Database):
 
 @cache
 def _empty() -> sqlite3.Connection:
-    """Return a database with empty tables; copying it takes a tenth of the time of making them."""
+    """Return a database with empty tables; copying it is ten times as fast as creating them."""
     db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    atexit.register(db.close)  # Python 3.13 warns of one that is open at the end
+    atexit.register(db.close)  # Python 3.13 warns of a connection that is open at exit
     create(db)
     return db
 
@@ -606,10 +606,10 @@ class MemoryDatabase(Database):
 
     def _create(self) -> sqlite3.Connection:
         self.db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        # A store in memory need not be closed. Python 3.13 warns of a connection that is collected
-        # open, and in a cycle it is collected before a `__del__` of this object could close it.
+        # Python 3.13 warns if a connection is collected open, and in a cycle it may be collected
+        # before a `__del__` of this object could close it. Callers need not close such a store.
         weakref.finalize(self, self.db.close)
-        with _forks:  # no child inherits a copying in progress
+        with _forks:  # no fork during the copy, which holds mutexes of SQLite
             _empty().backup(self.db)
         return self.db
 
@@ -619,7 +619,7 @@ class MemoryDatabase(Database):
 
     apart = write = forget = write_soon = read
 
-    # No view is known to be current: each call is a checkpoint, so loops of loads let others run.
+    # `is_current` stays False: each call is then a checkpoint, so loops of loads let others run.
 
     def start_afresh(self) -> None:
         self._lock = threading.RLock()
@@ -631,9 +631,9 @@ class MemoryDatabase(Database):
 
 
 def _steadily(call: Callable[[], R]) -> R:
-    """Call a function; again on a new connection if the file seems damaged.
+    """Call a function, repeatedly on new connections if the file seems damaged.
 
-    SQLite reports a read that the disk refused as damage. A damaged file stays damaged.
+    SQLite also reports a failed read of the disk as damage. Real damage stays.
     """
     for _ in range(_LOOKS - 1):
         try:
@@ -645,7 +645,7 @@ def _steadily(call: Callable[[], R]) -> R:
 
 _databases: "weakref.WeakSet[SqliteDatabase]" = weakref.WeakSet()
 _forks = threading.Lock()
-"""Held by the thread that forks, and while a database is added: a fork closes all of them."""
+"""Held during a fork, which closes all databases, and while a database is added to them."""
 _held: list[SqliteDatabase] = []
 
 

@@ -97,15 +97,15 @@ _PRAGMAS = (
 _SIDES = tuple(f"{NAME}-{side}" for side in ("wal", "shm", "journal"))
 _RESERVE = "reserve"
 _RESERVED = 1 << 20
-"""The bytes of a file that is given up on a full disk, because erasing needs room in the log."""
+"""The size of a file that is deleted on a full disk, because erasing needs room in the log."""
 _STEP = 1 << 16
-"""The bytes of it that an opening on a full disk takes for the index of the log."""
+"""The bytes of the reserve that are freed to open a store, for the log's index, on a full disk."""
 
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 REFUSED = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 ODD_VALUES = (TypeError, UnicodeDecodeError, struct.error, OverflowError)
-"""Errors of Python where a damaged row has NULL for a number or bytes, or text that is not
-UTF-8, or a number that is too large."""
+"""Python's errors for damaged rows: NULL instead of a number or bytes, text that is not UTF-8, or
+a number that is too large."""
 
 _REMEDIES = {
     sqlite3.SQLITE_CANTOPEN: "give this user rights to its files, or raise the limit of open files",
@@ -122,12 +122,12 @@ class DiskFullError(StorageError):
 
 
 class DamagedError(CorruptJournalError):
-    """SQLite found the file damaged, or could not read a part: it gives both the same code."""
+    """SQLite found the file damaged, or could not read it: both have the same code."""
 
 
 @contextmanager
 def closed_on_error(db: sqlite3.Connection) -> Generator[sqlite3.Connection]:
-    """Give a new connection, and close it if its first use fails."""
+    """Yield a new connection, and close it if its first use fails."""
     try:
         yield db
     except BaseException:
@@ -142,7 +142,7 @@ class DatabaseFiles:
         self, root: Path, busy_timeout: float, *, allow_network: bool, mode: int = 0o700
     ) -> None:
         self.root, self.path = root, root / NAME
-        self._name = str(self.path)  # `lstat` of a string takes half the time
+        self._name = str(self.path)  # `lstat` of a path object takes twice the time
         self._timeout = busy_timeout
         self.allow_network = allow_network
         self._mode = mode
@@ -151,7 +151,7 @@ class DatabaseFiles:
         database."""
 
     def exists(self) -> bool:
-        """Whether there is a database. One that cannot be reached is not a missing one."""
+        """Whether there is a database; raise if that cannot be determined."""
         try:
             os.lstat(self.path)
         except FileNotFoundError:
@@ -164,7 +164,7 @@ class DatabaseFiles:
 
     @contextmanager
     def unused(self) -> Generator[None]:
-        """Do without a log, so that the database is one file; the caller holds the lock."""
+        """Switch the log off, so that the database is one file; the caller holds the lock."""
         if not self.exists():
             self._remove_rest()
             yield
@@ -186,7 +186,7 @@ class DatabaseFiles:
                 _set_wal(db)
 
     def create(self, lock: FileLock, until: float) -> sqlite3.Connection:
-        """Open the database for writing, within a monotonic time; create what is missing."""
+        """Open the database for writing before a deadline, and create what is missing."""
         kind = None if self.allow_network else network_file_system(str(self.root))
         if kind is not None:
             raise StorageError(
@@ -196,8 +196,7 @@ class DatabaseFiles:
             )
         try:
             made = self.make_folder()
-            # In a child of a fork without hooks this may hang, which must not happen under the
-            # lock.
+            # In a child forked without hooks, SQLite may hang, which must not happen while locked.
             sqlite3.connect(":memory:").close()
             with lock.held(until=until):
                 is_new = self._link_new()
@@ -220,7 +219,7 @@ class DatabaseFiles:
         """Create the folder and the lock if they are missing; return the folders that were made."""
         made = [each for each in (self.root, *self.root.parents) if not each.exists()]
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if made:  # with the group's bit that it has from its parent, and for any umask
+        if made:  # keep the set-group-ID bit inherited from the parent; ignore the umask
             self.root.chmod(self.root.stat().st_mode & 0o2000 | self._mode)
         with suppress(FileExistsError):
             os.close(self._new(self.root / LOCK))
@@ -232,10 +231,10 @@ class DatabaseFiles:
         return fd
 
     def _link_new(self) -> bool:
-        """Create a database under another name, and link it; return whether it was missing.
+        """Create a database under another name and link it; return whether it was missing.
 
-        While SQLite creates tables and changes to a log, its locks alone keep a reader from undoing
-        it, and they are not guarded yet. The log and its index get the permissions of the database.
+        During its creation only SQLite's locks, which are not guarded yet, would keep a reader from
+        undoing a change. The log and its index get the permissions of the database.
         """
         if self.path.is_symlink() or (self.path.exists() and not self.path.is_file()):
             raise CorruptJournalError(
@@ -245,17 +244,17 @@ class DatabaseFiles:
             if self.path.stat().st_size <= 1:  # one byte is empty, too (os_unix.c of SQLite)
                 self._check_not_emptied(self._had_tables())
             return False
-        self._remove_unlinked()  # of a process that was killed here
+        self._remove_unlinked()  # left by a process that was killed here
         self._remove_rest()
         made = self.root / f"{_UNLINKED}{os.getpid()}-{threading.get_ident()}"
-        # Created before SQLite would, which takes the permissions of the umask.
+        # SQLite would create it with the permissions of the umask.
         os.close(self._new(made))
         try:
             with closing(self.connect("rw", made)) as db:
                 db.execute("PRAGMA auto_vacuum = incremental")
                 _set_wal(db)
                 schema.create(db)
-                # `close` would do this too, and ignore a failing disk: the log has another name.
+                # The log does not move with the link. `close` would ignore a failing disk.
                 ((busy, _, _),) = db.execute("PRAGMA wal_checkpoint(truncate)")
                 if busy:
                     raise StorageError("The new database could not be written: try again")
@@ -270,13 +269,13 @@ class DatabaseFiles:
         return True
 
     def _remove_rest(self) -> None:
-        """Remove what a deleted database left: a new one would take over an old log."""
+        """Remove files that a deleted database left: a new one would apply an old log."""
         with self.readable():
             for name in (*_SIDES, _RESERVE):
                 (self.root / name).unlink(missing_ok=True)
 
     def _check_sides(self) -> None:
-        """Raise if a file beside the database is a link: SQLite would write to what it leads to."""
+        """Raise if a file beside the database is a link: SQLite would write to its target."""
         for name in _SIDES:
             with self.readable(), suppress(FileNotFoundError):
                 found = os.lstat(self.root / name)
@@ -289,7 +288,7 @@ class DatabaseFiles:
     def check_mark(self, mark: bytes) -> None:
         """Raise unless the database is of the store that was opened in this folder before.
 
-        The mark is in the reserve, and so in no copy by `backup`. It is written if there is none.
+        The reserve contains the mark, so no `backup` has it. Writes the mark if there is none.
         """
         with suppress(OSError), self._reserve() as (file, _):
             known = file.read(len(mark))
@@ -321,7 +320,7 @@ class DatabaseFiles:
 
     @contextmanager
     def readable(self) -> Generator[None]:
-        """Raise `StorageError` where the operating system refuses to look at the files."""
+        """Raise `StorageError` if the operating system refuses access to the files."""
         try:
             yield
         except OSError as exc:
@@ -338,7 +337,7 @@ class DatabaseFiles:
         else:
             # The log cannot be created, and if there is none, the file does not change.
             mode, is_fixed = "ro&immutable=1", True
-        had_tables = self._had_tables()  # before the look: another process may be creating them
+        had_tables = self._had_tables()  # read first: another process may be creating them
         with closed_on_error(self.connect(mode)) as db:
             if schema.is_there(db, self.path):
                 return db, is_fixed
@@ -348,14 +347,14 @@ class DatabaseFiles:
 
     @staticmethod
     def is_ahead(db: sqlite3.Connection) -> bool:
-        """Whether a database has a log. After a restoration that was killed it has none.
+        """Whether a database has a log; it has none if a restoration was killed.
 
-        It has no guards then: they would keep every connection from giving it a log again.
+        Then it gets no guard: the guard's locks would keep all connections from starting a log.
         """
         return bool(db.execute("PRAGMA journal_mode").fetchone() == ("wal",))
 
     def _had_tables(self) -> bool:
-        """Whether the database has had tables: the reserve is created after them."""
+        """Whether the database had tables: the reserve is created after them."""
         return (self.root / _RESERVE).exists()
 
     def _check_not_emptied(self, had_tables: bool) -> None:
@@ -376,7 +375,7 @@ class DatabaseFiles:
         db = sqlite3.connect(
             f"{(path or self.path).absolute().as_uri()}?mode={mode}",
             uri=True,
-            # Transactions are begun by hand, and threads take turns under the locks of `Database`.
+            # Transactions are explicit, and the locks of `Database` serialize the threads.
             isolation_level=None,
             check_same_thread=False,
             timeout=self._timeout,
@@ -388,7 +387,7 @@ class DatabaseFiles:
         return db
 
     def identity(self) -> tuple[int, int] | None:
-        """Return what distinguishes the database from one that replaces it; None without one."""
+        """Return the device and inode of the database; None if it does not exist."""
         try:
             found = os.lstat(self._name)
         except OSError:
@@ -414,10 +413,10 @@ class DatabaseFiles:
         )
 
     def check_sound(self, exc: Exception) -> None:
-        """Raise `DamagedError` unless a new connection finds the file sound."""
+        """Raise `DamagedError` unless a check on a new connection finds the file sound."""
         with suppress(sqlite3.Error, UnicodeDecodeError), closing(self.connect("ro")) as db:
             if db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
-                if isinstance(exc, struct.error | OverflowError):  # the next number has no room
+                if isinstance(exc, struct.error | OverflowError):  # a number is at its maximum
                     raise CorruptJournalError(
                         f"{str(self.path)!r} has a row with a number that no place has: restore it "
                         f"from a backup"
@@ -448,12 +447,12 @@ class DatabaseFiles:
 
     @contextmanager
     def _reserve(self) -> Generator[tuple[FileIO, int]]:
-        """Give the reserve and its size; raise `OSError` if it is another file, too."""
+        """Yield the reserve and its size; raise `OSError` if it is a link."""
         fd = os.open(self.root / _RESERVE, os.O_RDWR | ORDINARY)
         with open(fd, "r+b", buffering=0) as file:
             found = os.fstat(fd)
             if found.st_nlink > 1 or not stat.S_ISREG(found.st_mode):
-                raise OSError("The reserve is another file, too")
+                raise OSError("The reserve is a link")
             yield file, found.st_size
 
     def give_up_reserve(self) -> None:
@@ -471,7 +470,7 @@ def is_full(exc: sqlite3.Error) -> bool:
 
 
 def _set_wal(db: sqlite3.Connection, until: float | None = None) -> None:
-    """Make a database write ahead; SQLite itself does not always wait for readers here."""
+    """Switch to a write-ahead log, which SQLite itself does not always wait for readers to do."""
     ((patience,),) = db.execute("PRAGMA busy_timeout")
     end: float = time.monotonic() + patience / 1000 if until is None else until
     db.execute("PRAGMA busy_timeout = 0")
@@ -479,14 +478,14 @@ def _set_wal(db: sqlite3.Connection, until: float | None = None) -> None:
         try:
             ((mode,),) = db.execute("PRAGMA journal_mode = wal")
         except sqlite3.OperationalError as exc:
-            # else a failing disk: the lock of the store is held meanwhile
+            # Any other error is a failing disk; do not hold the lock of the store any longer.
             if code_of(exc) not in _BUSY or time.monotonic() > end:
                 raise
             time.sleep(0.01)
             continue
         if mode != "wal":
-            # If the disk fails here, SQLite raises nothing and goes on with a rollback journal. Its
-            # commits need the file alone, and would wait for the lock of our own guard.
+            # If the disk fails now, SQLite silently uses a rollback journal. Its commits need an
+            # exclusive lock on the file, and would wait for our own guard.
             raise StorageError(
                 "The log of the store could not be begun. Nothing was written; try again"
             )
@@ -495,7 +494,7 @@ def _set_wal(db: sqlite3.Connection, until: float | None = None) -> None:
 
 
 fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
-if not hasattr(fcntl, "F_OFD_SETLK"):  # Windows has no module of this name, macOS not these locks
+if not hasattr(fcntl, "F_OFD_SETLK"):  # Windows has no `fcntl`, macOS not these locks
     fcntl = None
 
 _SHARED = (0x40000000 + 2, 510)
@@ -551,13 +550,13 @@ class Guard:
 
     @property
     def descriptor(self) -> int:
-        """The descriptor of the database, which stays open as long as any connection."""
+        """The descriptor of the database; it stays open as long as any connection."""
         if self._database < 0:
             raise PermissionError("the database is read-only")
         return self._database
 
     def take_pin(self) -> int:
-        """Return a descriptor for `pin`; -1 in a folder that is read-only."""
+        """Return a descriptor for `pin`; -1 if the folder is read-only."""
         if fcntl is None:
             return -1
         with _lock:
@@ -574,7 +573,7 @@ class Guard:
                 self._pins.append(fd)
 
     def release(self) -> None:
-        """Give the locks up before a store closes its connections: the last one may clean up."""
+        """Release the locks before a store closes its connections, as the last one cleans up."""
         with _lock:
             self._count -= 1
             if not self._count:
@@ -584,9 +583,9 @@ class Guard:
 
     def close(self) -> None:
         with _lock:
-            if not self._count and self._key not in _guards:
+            if not self._count and self._key not in _guards:  # it would drop locks of a new guard
                 for fd in (*self._files, *self._pins):
-                    with suppress(OSError):  # it is closed all the same
+                    with suppress(OSError):  # the descriptor is closed even after an error
                         os.close(fd)
                 self._files, self._pins = [], []
 
@@ -595,12 +594,12 @@ _abandoned: "deque[tuple[Guard, int]]" = deque()
 
 
 def abandon(guard: Guard, pin: int) -> None:
-    """Leave a dropped store's guard to the next opening; without a lock, as the collector calls."""
+    """Let the next opening release a collected store's guard: the collector must take no lock."""
     _abandoned.append((guard, pin))
 
 
 def release_abandoned() -> None:
-    """Release the guards of dropped stores; a forked child would share their locks."""
+    """Release the guards of collected stores; otherwise a forked child would share their locks."""
     with suppress(IndexError):
         while True:
             guard, pin = _abandoned.popleft()
@@ -610,7 +609,7 @@ def release_abandoned() -> None:
 
 
 def pin(fd: int) -> None:
-    """Keep the log from being overwritten during a snapshot that has begun."""
+    """Keep SQLite from overwriting the log during a snapshot that has begun."""
     if fd >= 0:
         _set(fd, "F_RDLCK", _MARKS)
 
@@ -623,7 +622,7 @@ def unpin(fd: int) -> None:
 def _set(fd: int, kind: str, span: tuple[int, int]) -> None:
     if fcntl is None:
         return
-    # Refused if another process is just cleaning up or changes the mode: SQLite's own locks decide.
+    # Refused while another process cleans up or changes the mode; then SQLite's locks suffice.
     with suppress(OSError):
         fcntl.fcntl(
             fd,

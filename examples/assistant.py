@@ -85,13 +85,21 @@ async def forget(memory: AgentMemory, keyword: str) -> None:
             print("    Forgotten:", fact.text)
 
 
+def ask() -> str:
+    """Read a line from the terminal; Ctrl-D leaves."""
+    try:
+        return input("> ")
+    except EOFError:
+        return "/quit"
+
+
 async def chat(agent: Agent, memory: AgentMemory, *, scripted: bool) -> None:
     """Talk until the user leaves."""
     lines = iter(SCRIPT)
     messages: list[Message] = []
     me = memory.of("me")
     while True:
-        text = next(lines) if scripted else await run_sync(input, "> ", abandon_on_cancel=True)
+        text = next(lines) if scripted else await run_sync(ask, abandon_on_cancel=True)
         if scripted:
             print(">", text)
         command, _, keyword = text.partition(" ")

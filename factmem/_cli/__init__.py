@@ -17,13 +17,16 @@ def main() -> None:
         sys.exit(
             f"factmem: the command line needs {' and '.join(missing)}: pip install 'factmem[cli]'"
         )
-    # Imports leave nothing to collect, and looking for it takes a tenth of the start.
-    gc.disable()
-    from factmem._cli.application import app
+    try:
+        # Imports leave nothing to collect, and looking for it takes a tenth of the start.
+        gc.disable()
+        from factmem._cli.application import app
 
-    gc.enable()
-    gc.freeze()
-    app(prog_name="factmem")
+        gc.enable()
+        gc.freeze()
+        app(prog_name="factmem")
+    except KeyboardInterrupt:  # during the imports; later the application ends with it
+        sys.exit(130)
 
 
 def _open_standard_files() -> None:

@@ -248,7 +248,8 @@ class ValueCodec:
         return self._adapter.validate_json(text, by_alias=False, by_name=True)
 
     def _mismatch(self, keyword: str, exc: ValidationError) -> str:
-        return f"The value for {keyword!r} is not a valid {self._name} ({_kinds(exc)})"
+        hint = ": Concept(..., value_type=int) declares another type" if self.is_plain_text else ""
+        return f"The value for {keyword!r} is not a valid {self._name} ({_kinds(exc)}){hint}"
 
 
 _NOTHING = object()

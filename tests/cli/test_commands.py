@@ -29,7 +29,7 @@ from factmem import (
     SourceKind,
     acting,
 )
-from factmem._cli import commands, opening, options, output
+from factmem._cli import commands, main, opening, options, output
 from factmem._cli.application import app
 from factmem._cli.commands import EXAMPLES, GROUPS
 from factmem._cli.output import CommandError, ExitCode
@@ -592,6 +592,10 @@ def test_ctrl_c_prints_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(commands, "run", interrupted)
 
     assert call("--store", str(tmp_path), "places", code=ExitCode.INTERRUPTED) == ""
+    monkeypatch.setattr("gc.disable", interrupted)  # before the imports
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == ExitCode.INTERRUPTED
 
 
 MEM0 = Path(__file__).parent.parent / "data" / "mem0.jsonl"

@@ -153,7 +153,7 @@ def test_a_value_that_would_change_raises(kind: str) -> None:
         (int, "7", r"not a valid int \(int_type\)"),
         (int, True, r"not a valid int \(int_type\)"),
         (int, 1.0, r"not a valid int \(int_type\)"),
-        (str, 7, r"not a valid str \(string_type\)"),
+        (str, 7, r"not a valid str \(string_type\): .*value_type=int"),
         (str, b"a", r"not a valid str \(string_type\)"),
         (date, "2024-01-01", r"not a valid date \(date_type\)"),
         (Literal["a", "b"], "PIN 1234", r"not a valid Literal\['a', 'b'\] \(literal_error\)"),

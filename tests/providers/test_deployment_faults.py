@@ -134,8 +134,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "no file left": Fault(r"Too many open files \(raise the limit", refusing("open", errno.EMFILE)),
     "no key": Fault(
-        r"The store is encrypted: open it with its key, by storage=EncryptedStorage",
-        made_with=SEALED,
+        r"The store is encrypted: open it with its key, storage=EncryptedStorage", made_with=SEALED
     ),
     "a wrong key": Fault(
         r"opens with this key: pass the key that the store was created with",

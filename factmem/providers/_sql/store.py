@@ -202,7 +202,7 @@ class SqlStore(FactStore):
         places = self._places
         if places.opening.encryption is None:
             raise ValueError(
-                "An unencrypted store has no keys: create it with "
-                "storage=EncryptedStorage(Aes256GCMEncryptor(key)) or encryption="
+                "An unencrypted store has no keys: create it with storage=EncryptedStorage"
+                "(Aes256GCMEncryptor(key)), a database with encryption=Aes256GCMEncryptor(key)"
             )
         return ProviderKeys(StoreKeys(places), places.workers)

@@ -206,8 +206,8 @@ class Opening:
     def ring(self, row: StoreRow) -> "tuple[KeyRing, str]":
         if self.encryption is None:
             raise KeyRequiredError(
-                "The store is encrypted: open it with its key, by "
-                "storage=EncryptedStorage(Aes256GCMEncryptor(key)) or encryption="
+                "The store is encrypted: open it with its key, storage=EncryptedStorage"
+                "(Aes256GCMEncryptor(key)), a database with encryption=Aes256GCMEncryptor(key)"
             )
         # The coming one is read before the present one: see _change in StoreKeys.
         others = [each for each in (self.coming, self._given) if each is not None]

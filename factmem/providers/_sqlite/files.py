@@ -108,7 +108,7 @@ ODD_VALUES = (TypeError, UnicodeDecodeError, struct.error, OverflowError)
 a number that is too large."""
 
 _REMEDIES = {
-    sqlite3.SQLITE_CANTOPEN: "give this user rights to its files, or raise the limit of open files",
+    sqlite3.SQLITE_CANTOPEN: "give this user the right to its files, or raise the limit of files",
     sqlite3.SQLITE_PERM: "give this user the right to its files",
     sqlite3.SQLITE_READONLY: "mount it writable, or give this user the right to write",
     sqlite3.SQLITE_IOERR: "check the disk, and call again",
@@ -405,7 +405,8 @@ class DatabaseFiles:
             return self._damaged(name)
         if is_full(exc):
             return DiskFullError(
-                f"The disk is full ({name}): {str(self.path)!r}. Nothing was written: free room"
+                f"The disk is full ({name}): {str(self.path)!r}. "
+                "Nothing was written: free some room"
             )
         remedy = _REMEDIES.get(code_of(exc))
         return StorageError(

@@ -6,7 +6,7 @@ whoever owns the ledger. One class serves current, proposed and planned values. 
 dictionary for a single item. Forgettings and retractions name a value by its digest; digests are
 computed only for keywords that were asked for one.
 
-Each save is a statement, and so are a retraction and a forgetting. `Told` is the order of
+Each save is a statement, and so are a retraction and a forgetting. `Order` is the order of
 statements: of two, the one that was said later is current. It may be recorded long after it was
 said, even after a later statement. So a save never replaces a value that was said after it, and
 never brings back a value that was retracted or forgotten after it. Of equal times the greater id
@@ -31,10 +31,10 @@ from factmem.models.facts import FactSource, includes
 from factmem.models.places import By
 from factmem.models.when import begin_of, end_of, moment, stamp
 
-Told: TypeAlias = tuple[str, str]
+Order: TypeAlias = tuple[str, str]
 """When a statement was said, and its id."""
 
-NEVER: Told = ("", "")
+NEVER: Order = ("", "")
 
 
 def said_at(said: StoredFact | RetractedValue, at: str) -> str:
@@ -42,7 +42,7 @@ def said_at(said: StoredFact | RetractedValue, at: str) -> str:
     return min(said["timestamp"], at)
 
 
-def told(fact: StoredFact, at: str) -> Told:
+def order_of(fact: StoredFact, at: str) -> Order:
     """Return the place of a save in the order.
 
     A person's decision counts as said when it is recorded, and a plan when it begins.
@@ -51,7 +51,7 @@ def told(fact: StoredFact, at: str) -> Told:
     return max(said, begin_of(fact["since"])) if "since" in fact else said, fact["id"]
 
 
-def last_ended(retracted: RetractedValue, at: str) -> Told:
+def last_ended(retracted: RetractedValue, at: str) -> Order:
     """Return the last place in the order whose value a retraction ends."""
     return said_at(retracted, at), retracted.get("id", "")
 
@@ -67,8 +67,8 @@ class Retractions:
     __slots__ = ("_by_digest", "floor", "rejected")
 
     def __init__(self) -> None:
-        self._by_digest: dict[str, Told] = {}
-        self.floor: Told = NEVER
+        self._by_digest: dict[str, Order] = {}
+        self.floor: Order = NEVER
         """For a keyword with one value: the place of the last value that was retracted or
         forgotten. Statements before it had been replaced by it."""
         self.rejected: set[str] = set()
@@ -82,13 +82,13 @@ class Retractions:
             if "confirmed" in retracted:
                 self.rejected.add(digest)
 
-    def end(self, digest: str, until: Told) -> None:
-        """End what was said of a value up to a place in the order."""
+    def end(self, digest: str, until: Order) -> None:
+        """End what was said of a value up to a order in the order."""
         self._by_digest[digest] = max(self._by_digest.get(digest, NEVER), until)
 
-    def has_ended(self, place: Told, key: Canonical) -> bool:
+    def has_ended(self, order: Order, key: Canonical) -> bool:
         """Return whether a value was retracted or forgotten after it was said."""
-        return bool(self._by_digest) and place <= self._by_digest.get(digest_of(key), NEVER)
+        return bool(self._by_digest) and order <= self._by_digest.get(digest_of(key), NEVER)
 
 
 def retraction_name(retracted: RetractedValue) -> str:
@@ -119,7 +119,7 @@ class Item:
         timestamp = fact["timestamp"]
         self.timestamp: datetime = moment(timestamp)
         """When it was first said; all facts of this item share the object."""
-        is_said_before = timestamp <= at and "confirmed" not in fact  # see `told`
+        is_said_before = timestamp <= at and "confirmed" not in fact  # see `order_of`
         self._said: str | None = None if is_said_before else at
         self._last: str | None = None
         """The id of the last save, if that is another one."""
@@ -143,7 +143,7 @@ class Item:
     def _set_times(self) -> None:
         self.ends_at = _earlier(self.expires_at, self.until)
         if self.since is not None and (begin := begin_of(self.since)) > self.said:
-            self._said = begin  # see `told`
+            self._said = begin  # see `order_of`
 
     @property
     def said(self) -> str:
@@ -151,7 +151,7 @@ class Item:
         return stamp(self.timestamp) if self._said is None else self._said
 
     @property
-    def last(self) -> Told:
+    def last(self) -> Order:
         """The place of the last save of the value in the order."""
         return self.said, self._last or self.fact_id
 
@@ -188,20 +188,20 @@ class Item:
 
         Importance and expiry do not change by what was said earlier, or by a model if confirmed.
         """
-        place, last = told(fact, at), self.last
+        order, last = order_of(fact, at), self.last
         if "confirmed" in fact:
             self.state, self.by = "confirmed", by if "actor" not in fact else _named(fact)
         elif self.state == "learnt" and not {"stated", "proposed", "edited"} & fact.keys():
             self.state = "saved"
         is_open = self.state != "confirmed" or "stated" not in fact
-        if is_open and place >= last:
+        if is_open and order >= last:
             self.importance = fact.get("importance", 0.5)
             self.expires_at = fact.get("expires_at")
             self.since = fact.get("since", self.since)
             self.until = fact.get("until", self.until)
             self.ends_at = _earlier(self.expires_at, self.until)
         if "edited" not in fact:
-            self._said, self._last = max(last, place)
+            self._said, self._last = max(last, order)
             self.confirmed_at = at
         # Models confirm values without knowing their metadata, so a save without any keeps it.
         self.metadata = fact.get("metadata", self.metadata)
@@ -264,7 +264,7 @@ class Plan(NamedTuple):
         return "value" not in self.fact and not self.fact.get("values")
 
     @property
-    def said(self) -> Told:
+    def said(self) -> Order:
         """The place in the order at which it was planned."""
         return min(self.fact["timestamp"], self.at), self.fact["id"]
 

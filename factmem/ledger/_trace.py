@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
-from factmem.ledger._items import NEVER, Item, KeywordItems, Plan, Told, digest_of, said_at
+from factmem.ledger._items import NEVER, Item, KeywordItems, Order, Plan, digest_of, said_at
 from factmem.ledger.entries import Entry, RetractedValue, SourceEntry, StoredFact
 from factmem.ledger.ledger import Ledger
 from factmem.models._values import Canonical, JsonValue, canonical
@@ -126,7 +126,7 @@ class Trace(Ledger):
         self.recorded: list[str] = []
         self.saved: list[list[SavedFact]] = []
         self.forgotten: list[dict[tuple[str, str], Life]] = []
-        self.retracted: list[list[tuple[Life | None, Told]]] = []
+        self.retracted: list[list[tuple[Life | None, Order]]] = []
         """For each retraction the life that it ended, if any, and the floor after it."""
         self._lives: dict[int, Life] = {}  # by the id() of their items, which they reference
         self._saving: SavedFact | None = None

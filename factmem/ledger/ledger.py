@@ -32,14 +32,14 @@ from typing import Any, NamedTuple
 from factmem.ledger._items import (
     Item,
     KeywordItems,
+    Order,
     Plan,
     Proposals,
     Retractions,
-    Told,
     digest_of,
     last_ended,
+    order_of,
     retraction_name,
-    told,
     values_of,
     with_values,
 )
@@ -68,33 +68,33 @@ def outdated(held: KeywordItems | None, fact: StoredFact, at: str) -> Collection
     marked = fact.get("superseded", ())
     if held is None:
         return marked
-    place = told(fact, at)
+    order = order_of(fact, at)
     is_single, retractions = fact["type"] == "SINGLE" and not held.is_wide(at), held.retractions
     found: set[int] = set()
     for position, value in values_of(fact):
         key = canonical(value)
         if (
             position in marked
-            or (retractions is not None and retractions.has_ended(place, key))
-            or (is_single and retractions is not None and place < retractions.floor)
-            or (is_single and _has_later(held, key, place, at))
-            or _is_of_the_past(held.get(key), fact, place, at)
+            or (retractions is not None and retractions.has_ended(order, key))
+            or (is_single and retractions is not None and order < retractions.floor)
+            or (is_single and _has_later(held, key, order, at))
+            or _is_of_the_past(held.get(key), fact, order, at)
         ):
             found.add(position)
     return found
 
 
-def _is_of_the_past(item: Item | None, fact: StoredFact, place: Told, at: str) -> bool:
+def _is_of_the_past(item: Item | None, fact: StoredFact, order: Order, at: str) -> bool:
     """Return whether a value had ended when it was said, and is not the end of the current one."""
     if "until" not in fact:
         return False
     end = end_of(fact["until"])
-    return end <= place[0] and (item is None or not item.is_alive(at) or end <= item.holds_from)
+    return end <= order[0] and (item is None or not item.is_alive(at) or end <= item.holds_from)
 
 
-def _has_later(held: KeywordItems, key: Canonical, place: Told, at: str) -> bool:
+def _has_later(held: KeywordItems, key: Canonical, order: Order, at: str) -> bool:
     return any(
-        item.last > place and other != key and item.is_alive(at)
+        item.last > order and other != key and item.is_alive(at)
         for other, item in held.items.items()
     )
 
@@ -298,9 +298,9 @@ class Ledger(LedgerReads):
 
     def _is_idle(self, held: KeywordItems, fact: StoredFact, at: str) -> bool:
         """Return whether a save whose values were removed had replaced nothing that is current."""
-        place = told(fact, at)
+        order = order_of(fact, at)
         return fact["type"] == "SINGLE" and any(
-            item.last > place or ("stated" in fact and item.state == "confirmed")
+            item.last > order or ("stated" in fact and item.state == "confirmed")
             for item in held.alive(at)
         )
 
@@ -346,7 +346,7 @@ class Ledger(LedgerReads):
         """Keep what a purged value had replaced from coming back with a later import."""
         if "purged" in fact and "expires_at" not in fact:
             held.retractions = held.retractions or Retractions()
-            held.retractions.floor = max(held.retractions.floor, told(fact, at))
+            held.retractions.floor = max(held.retractions.floor, order_of(fact, at))
 
     def _note_end(self, fact: StoredFact) -> None:
         self.may_expire: bool = True

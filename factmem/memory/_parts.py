@@ -116,8 +116,8 @@ class MemorySettings:
         """The scopes of documents, which such a load does not name."""
         self.elsewhere = ""
         """The subjects and scopes that have facts, if none of the memory's has any."""
-        self.told: set[str] = set()
-        """The keywords whose concepts the store was told."""
+        self.defined: set[str] = set()
+        """The keywords whose definitions were passed to the store."""
 
 
 def _synonyms(embedder: Embedder | None, events: MemoryEvents) -> "KeywordSynonyms | None":
@@ -236,16 +236,16 @@ class ObservedChatModel:
             return extraction
 
 
-async def tell_definitions(parts: MemoryParts) -> None:
+async def store_definitions(parts: MemoryParts) -> None:
     """Tell the store the concepts once; an event names those that differ.
 
     If the store fails, only the event says so: no other call depends on it.
     """
-    declared, told = parts.settings.concepts, parts.settings.told
+    declared, defined = parts.settings.concepts, parts.settings.defined
     is_read_only = parts.selection.boundary.is_read_only
-    if told >= set(declared) or is_read_only or not is_complete(parts.provider):
+    if defined >= set(declared) or is_read_only or not is_complete(parts.provider):
         return
-    told.update(declared)
+    defined.update(declared)
     with suppress(StorageError):
         async with parts.events.operation(MemoryOperation.DEFINE) as operation:
             await parts.provider.define(declared.values())

@@ -734,9 +734,9 @@ class AgentMemory:
             await self._parts.search.keep_vectors(self.boundary.allows)
 
     async def __aenter__(self) -> Self:
-        from factmem.memory._parts import tell_definitions  # needless for facts
+        from factmem.memory._parts import store_definitions  # needless for facts
 
-        await tell_definitions(self._parts)
+        await store_definitions(self._parts)
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:

@@ -20,7 +20,7 @@ from factmem.ledger.entries import Entry, exported, stored
 from factmem.ledger.history import History, HistoryAction, HistoryEntry
 from factmem.ledger.ledger import Ledger
 from factmem.ledger.resolution import PlacedFact, is_version
-from factmem.memory._parts import MemoryParts, compared_definitions, tell_definitions
+from factmem.memory._parts import MemoryParts, compared_definitions, store_definitions
 from factmem.memory._statements import Expected, changed, expected_version
 from factmem.memory.concept_changes import ConceptChanges
 from factmem.memory.listing import (
@@ -190,7 +190,7 @@ class MemoryContents(ConceptChanges):
         them in an event. Compatible changes are taken over: more values, a type that accepts more,
         a concept with `read` or `was`. Empty for a provider with four methods.
         """
-        await tell_definitions(self._parts)
+        await store_definitions(self._parts)
         return await compared_definitions(self._parts)
 
     async def stats(self) -> MemoryStats:

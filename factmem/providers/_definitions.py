@@ -45,21 +45,21 @@ def _stored(definition: ConceptDefinition, now: str) -> StoredFact:
     }
 
 
-Told: TypeAlias = Concept[Any, Any] | ConceptDefinition
-"""A concept of a program, or what another store was told about one."""
+Definition: TypeAlias = Concept[Any, Any] | ConceptDefinition
+"""A concept of a program, or the definition of one in another store."""
 
 
-def checked_told(concepts: Iterable[Told]) -> tuple[Told, ...]:
+def checked_definitions(concepts: Iterable[Definition]) -> tuple[Definition, ...]:
     """Return concepts as a tuple; raise `TypeError` for anything else, such as a single one."""
     kinds: Any = (Concept, ConceptDefinition)
     return expect_all(concepts, kinds, "concepts", "concepts=[concept]")
 
 
-async def define(backend: Backend, told: Iterable[Told]) -> None:
-    """Tell a store the concepts of a program; see `FactStore.define`."""
-    told = list(told)
-    named = [each for each in told if isinstance(each, Concept)]
-    given = [each for each in told if isinstance(each, ConceptDefinition)]
+async def define(backend: Backend, concepts: Iterable[Definition]) -> None:
+    """Store the definitions of concepts; see `FactStore.define`."""
+    definitions = checked_definitions(concepts)
+    named = [each for each in definitions if isinstance(each, Concept)]
+    given = [each for each in definitions if isinstance(each, ConceptDefinition)]
 
     def present(ledger: Ledger, now: str) -> list[Entry]:
         known = definitions_in(ledger, now)

@@ -50,7 +50,7 @@ from factmem.models.places import (
     checked_places,
     identity_of,
 )
-from factmem.providers._definitions import Told
+from factmem.providers._definitions import Definition
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.conversations import TurnChanges
 from factmem.providers.provider import AgentMemoryProvider, as_store
@@ -309,8 +309,8 @@ class StoreView(_View, FactStore):
                     done.count = 1
                 yield change
 
-    async def define(self, concepts: Iterable[Told]) -> None:
-        """Tell the store the concepts of a program, unless this is a read-only view."""
+    async def define(self, concepts: Iterable[Definition]) -> None:
+        """Store the definitions of a program's concepts, unless this is a read-only view."""
         self._check_open()
         if self._boundary.is_read_only:
             raise MemoryAccessError("This view is read-only, so it cannot define concepts")

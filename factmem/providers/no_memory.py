@@ -15,7 +15,7 @@ from factmem.ledger.ledger import Ledger
 from factmem.models.places import Identity, Place
 from factmem.models.when import StoreClock, TimeProvider, system_clock
 from factmem.providers._backend import Erased, Extension, Present, Unread
-from factmem.providers._definitions import Told, checked_told
+from factmem.providers._definitions import Definition, checked_definitions
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.store import FactStore
 
@@ -47,8 +47,8 @@ class NoMemory(FactStore):
         self._clock = clock
 
     @override
-    async def define(self, concepts: Iterable[Told]) -> None:
-        checked_told(concepts)
+    async def define(self, concepts: Iterable[Definition]) -> None:
+        checked_definitions(concepts)
         await checkpoint()
 
     @override

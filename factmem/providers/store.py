@@ -56,7 +56,7 @@ from factmem.providers._backend import (
     check_fitting,
     check_room,
 )
-from factmem.providers._definitions import Told, begun, checked_told, define, definitions_in
+from factmem.providers._definitions import Definition, begun, define, definitions_in
 from factmem.providers._description import described, phrase_of
 from factmem.providers.conversation_store import ConversationStore
 from factmem.providers.results import (
@@ -483,17 +483,16 @@ class FactStore:
         known = await self._backend.present(DEFINITIONS, definitions_in)
         return [known[keyword] for keyword in sorted(known)]
 
-    async def define(self, concepts: Iterable[Told]) -> None:
-        """Tell the store the concepts of a program, in one durable write.
+    async def define(self, concepts: Iterable[Definition]) -> None:
+        """Store the definitions of a program's concepts, in one durable write.
 
-        A definition is taken over if it can read all values of the one that the store has: a wider
-        type, one with `read`, MULTIPLE instead of SINGLE, a new keyword with `was`. Others change
-        nothing; `compared` of the result of `concepts` names them. A definition of another store is
-        taken over if its version is greater.
+        A definition replaces the stored one if it can read all of its values: a wider type, one
+        with `read`, MULTIPLE instead of SINGLE, a new keyword with `was`. Others change nothing;
+        `compared` of the result of `concepts` names them. A definition of another store replaces
+        one with a lower version.
         """
-        told = checked_told(concepts)
         self._check_open()
-        await define(self._backend, told)
+        await define(self._backend, concepts)
 
     async def begin(self, operation: str) -> datetime:
         """Return when an operation over the whole store was begun; the first call sets it."""

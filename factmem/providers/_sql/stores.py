@@ -98,7 +98,7 @@ class Opening:
         self._lock = threading.Lock()
         self.known: OpenStore | None = None
         """The store, if it was found already."""
-        self._told: str | None = None
+        self._logged: str | None = None
         """The id of the store that was logged last; empty if there was none."""
 
     def found(self, session: Session) -> OpenStore | None:
@@ -106,8 +106,8 @@ class Opening:
         opened = self._look(session)
         if opened is None and self._must_exist:
             raise self._missing(session)
-        if self._told != ("" if opened is None else opened.id):
-            self._tell(session, opened)
+        if self._logged != ("" if opened is None else opened.id):
+            self._log(session, opened)
         return opened
 
     def _look(self, session: Session) -> OpenStore | None:
@@ -133,10 +133,10 @@ class Opening:
             f"database, {remedy}, or create the store with create()"
         )
 
-    def _tell(self, session: Session, opened: OpenStore | None) -> None:
+    def _log(self, session: Session, opened: OpenStore | None) -> None:
         """Log which store was found: a wrong folder or database looks like an empty store."""
         with self._lock:
-            is_new, self._told = self._told == "", "" if opened is None else opened.id
+            is_new, self._logged = self._logged == "", "" if opened is None else opened.id
         if not _logger.isEnabledFor(INFO):
             return
         where = self.database.where(session)

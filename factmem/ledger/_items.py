@@ -1,19 +1,18 @@
 """The current values of a ledger: `Item`, and `KeywordItems` for the items of one keyword.
 
-Only `Ledger` changes items, while it folds an entry; all others read them, under the lock of
-whoever owns the ledger. One class serves current, proposed and planned values. A large place has
-100,000 of them in memory: hence slots, strings and lists that are shared until one changes, and no
-dictionary for a single item. Forgettings and retractions name a value by its digest; digests are
-computed only for keywords that were asked for one.
+Only `Ledger` changes items, while it folds an entry; others read them under the lock of the
+ledger's owner. One class serves current, proposed and planned values. A large place has 100,000 of
+them in memory: hence slots, strings and lists that are shared until one changes, and no dictionary
+for a single item. Forgettings and retractions name a value by its digest; digests are computed only
+for keywords that were asked for one.
 
-Each save is a statement, and so are a retraction and a forgetting. `Order` is the order of
-statements: of two, the one that was said later is current. It may be recorded long after it was
-said, even after a later statement. So a save never replaces a value that was said after it, and
-never brings back a value that was retracted or forgotten after it. Of equal times the greater id
-counts, so that every copy of a store decides alike.
+A save, a retraction and a forgetting are statements, sorted by `Order`: of two, the one said later
+wins. It may be recorded long after it was said, even after a later statement. So a save never
+replaces a value that was said after it, and never restores a value that was retracted or forgotten
+after it. Of equal times the greater id wins, so that all copies of a store agree.
 
 A `Condition` selects the items that a forgetting removes. A `ChangeLog` lists which facts changed,
-for readers that follow a place without loading it again.
+for incremental readers.
 """
 
 from collections import deque
@@ -32,7 +31,7 @@ from factmem.models.places import By
 from factmem.models.when import begin_of, end_of, moment, stamp
 
 Order: TypeAlias = tuple[str, str]
-"""When a statement was said, and its id."""
+"""The sort key of a statement: when it was said, and its id."""
 
 NEVER: Order = ("", "")
 
@@ -43,7 +42,7 @@ def said_at(said: StoredFact | RetractedValue, at: str) -> str:
 
 
 def order_of(fact: StoredFact, at: str) -> Order:
-    """Return the place of a save in the order.
+    """Return the sort key of a save.
 
     A person's decision counts as said when it is recorded, and a plan when it begins.
     """
@@ -52,7 +51,7 @@ def order_of(fact: StoredFact, at: str) -> Order:
 
 
 def last_ended(retracted: RetractedValue, at: str) -> Order:
-    """Return the last place in the order whose value a retraction ends."""
+    """Return the greatest sort key of a statement that a retraction ends."""
     return said_at(retracted, at), retracted.get("id", "")
 
 
@@ -69,8 +68,8 @@ class Retractions:
     def __init__(self) -> None:
         self._by_digest: dict[str, Order] = {}
         self.floor: Order = NEVER
-        """For a keyword with one value: the place of the last value that was retracted or
-        forgotten. Statements before it had been replaced by it."""
+        """For a keyword with one value: the sort key of the last value that was retracted or
+        forgotten. It had replaced all earlier statements."""
         self.rejected: set[str] = set()
         """The digests of values that a person retracted."""
 
@@ -83,7 +82,7 @@ class Retractions:
                 self.rejected.add(digest)
 
     def end(self, digest: str, until: Order) -> None:
-        """End what was said of a value up to a order in the order."""
+        """End what was said of a value up to a sort key."""
         self._by_digest[digest] = max(self._by_digest.get(digest, NEVER), until)
 
     def has_ended(self, order: Order, key: Canonical) -> bool:
@@ -152,7 +151,7 @@ class Item:
 
     @property
     def last(self) -> Order:
-        """The place of the last save of the value in the order."""
+        """The sort key of the last save of the value."""
         return self.said, self._last or self.fact_id
 
     def fields(self) -> list[Any]:
@@ -246,9 +245,9 @@ class Plan(NamedTuple):
     """One value that begins later; see `Ledger`."""
 
     fact: StoredFact
-    """Its save, with no other value. Without any it replaces others, and was purged itself."""
+    """Its save, with this value alone; without any value if it was purged, as it still replaces."""
     item: Item
-    """What is shown of it."""
+    """The item that reads return."""
     key: Canonical
     at: str
     by: By
@@ -260,12 +259,12 @@ class Plan(NamedTuple):
 
     @property
     def is_stub(self) -> bool:
-        """Whether its value was removed; no other save and no forgetting is about it."""
+        """Whether its value was removed; no other save and no forgetting refers to it."""
         return "value" not in self.fact and not self.fact.get("values")
 
     @property
     def said(self) -> Order:
-        """The place in the order at which it was planned."""
+        """The sort key of the save that planned it."""
         return min(self.fact["timestamp"], self.at), self.fact["id"]
 
 
@@ -315,18 +314,18 @@ class KeywordItems:
         self.retractions: Retractions | None = None
         """The retracted values, and when; None if none was retracted."""
         self.proposals: Proposals | None = None
-        """What waits for a decision; None if nothing ever did."""
+        """The proposals about the keyword; None if there never were any."""
         self.plans: list[Plan] | None = None
-        """The values that begin later; None if none ever did."""
+        """The values that begin later; None if there never were any."""
         self._digests: dict[str, Canonical] | None = None
         self.key: Canonical = ""
         """The canonical form of the value of `only`."""
         self.only: Item | None = None
-        """The item if there never was a second one, else None."""
+        """The only item, if there never was a second one; else None."""
         self._items: dict[Canonical, Item] | None = None
 
     def is_wide(self, now: str) -> bool:
-        """Return whether also a SINGLE save adds to the values."""
+        """Return whether a SINGLE save, too, adds to the values instead of replacing them."""
         return self.fact_type == "MULTIPLE" and bool(self.alive(now))
 
     @property
@@ -440,8 +439,8 @@ class Condition:
     reading: Callable[[JsonValue], Canonical | None] | None = None
     """Returns the `key` of a stored value of an older type; None if its concept cannot read it."""
     is_single: bool = False
-    """Whether `keywords` are those of one SINGLE concept. With the value that was said last, the
-    earlier ones under its other keywords are removed: none of them becomes current."""
+    """Whether `keywords` are those of one SINGLE concept. When its current value is removed,
+    earlier values under former keywords are too, so that none of them becomes current."""
 
     @property
     def names(self) -> frozenset[str] | None:
@@ -477,7 +476,7 @@ class Condition:
 
 
 _MOST_MARKS = 1024
-"""The most changed facts that are kept. Readers ask at every turn of an agent."""
+"""The most changed facts that are kept; readers ask in every turn of an agent."""
 
 
 class Touched:

@@ -1,10 +1,9 @@
 """Merging of the entries of other copies of a place. Pure.
 
-All copies have one order of entries, whatever the order in which these arrived: that of the times
-at which they were first recorded; at one time that of their numbers (`tie`), then of what they
-name. So copies that have exchanged everything have the same log, and whatever is folded from it is
-the same. What one copy has purged, the others lose with the next exchange: the save without its
-value wins.
+All copies have one order of entries, whatever the order of their arrival: by the time at which an
+entry was first recorded; of equal times by its number (`tie`), then by what it names. So copies
+that have exchanged everything have the same log and the same current values. What one copy has
+purged, the others lose with the next exchange, because the save without its value wins.
 
 Entries from outside the store are checked before they are recorded: imports by `received`, the
 functions of an application that add or edit entries by `amended` and `edited`.
@@ -41,7 +40,7 @@ _Kind: TypeAlias = Literal["facts", "forget", "retract"]
 _KINDS: tuple[_Kind, ...] = ("facts", "forget", "retract")
 
 _Home: TypeAlias = tuple[int, int]
-"""The number of a known entry, and that of a part of it."""
+"""The numbers of a known entry and of one of its parts."""
 
 
 class Merged(NamedTuple):
@@ -50,7 +49,7 @@ class Merged(NamedTuple):
     order: list[Entry] | None
     """All entries of the place afterwards; None if the new ones are only appended."""
     purged: QuotedValues | None
-    """The values that another copy has purged and the place still had; None if there are none."""
+    """The values of this place that another copy has purged; None if there are none."""
 
     def edit(self, entries: Sequence[Entry]) -> Sequence[Entry | None]:
         """Return all entries of the place, the new ones at its end, in their order."""
@@ -64,19 +63,19 @@ class Merged(NamedTuple):
 
 
 def merged(known: Sequence[Entry], given: Sequence[Entry], by: By) -> Merged:
-    """Return what a replay of the entries `given` does to a place that has those `known`."""
+    """Merge the entries `given` into a place with the entries `known`."""
     return _Merge(known).of(given, by)
 
 
 def imported(known: Iterable[Entry], given: Iterable[Entry], now: str) -> list[Entry]:
-    """Return entries of another copy with the time of their import, after all that is known."""
+    """Return entries of another copy with the time of their import, after all known imports."""
     latest = max([now, *(each.get("received", "") for each in known)])
     at = before(latest, timedelta(microseconds=-1))
     return [{**entry, "received": at} for entry in given]
 
 
 class _Merge:
-    """The entries of a place, while those of another copy are added."""
+    """The entries of a place while those of another copy are added."""
 
     def __init__(self, known: Sequence[Entry]) -> None:
         self._known = known
@@ -85,9 +84,9 @@ class _Merge:
         self._homes: dict[tuple[Any, ...], dict[str, deque[_Home]]] = {}
         self._others: set[bytes] = set()
         self._doomed: dict[tuple[str, Canonical], str] = {}
-        """Values that one copy has purged and the other still has: until when they are removed."""
+        """Values that one copy has purged and the other has not, with the time of the purge."""
         self._purged: list[JsonValue] = []
-        """Those of them that this place has until now, so that its quotes may have them, too."""
+        """Those among them that this place still had, which its quotes may contain."""
         for number, entry in enumerate(known):
             if _is_other(entry):
                 self._others.add(_other(entry))
@@ -99,8 +98,8 @@ class _Merge:
 
     def of(self, given: Sequence[Entry], by: By) -> Merged:
         new: list[Entry] = []
-        # Part by part, as the same parts may be one entry in a copy and several in another: bundles
-        # split long entries, and a purge removes some parts.
+        # Compared part by part: bundles split long entries, and a purge removes some parts, so the
+        # parts of one entry may be in several entries of another copy.
         for entry, tie in zip(given, list(_ties(given)), strict=True):
             rest = self._unknown(entry, tie)
             if rest is not None:
@@ -108,7 +107,7 @@ class _Merge:
                 new.append(rest)
                 self._ties.append(tie)
         order = self._ordered([*self._after, *new])
-        # A purge also removes what the other copy said of the value before it learnt of the purge.
+        # A purge also removes saves that the other copy recorded before it knew of the purge.
         if self._doomed:
             order, again = purged_again(order, self._doomed)
             self._purged += again
@@ -153,7 +152,7 @@ class _Merge:
     def _home(self, kind: _Kind, part: Any, entry: Entry) -> _Home | None:
         mark, digest = _mark(kind, part, entry)
         homes = self._homes.get(mark, {})
-        # A copy without the digest was purged: it is the same part as one that still has it.
+        # A part without a digest was purged in one copy, and is the same as one with a digest.
         names = [digest, ""] if digest else ["", *homes]
         return next((homes[name].popleft() for name in names if homes.get(name)), None)
 
@@ -169,7 +168,7 @@ class _Merge:
             self._doom(old, part)
             self._doom(part, old)
             if "purged" in joined:
-                # This copy brings a purge: the words must leave the quotes and messages here, too.
+                # The other copy has purged: the words must also leave the quotes and messages here.
                 left = set(map(canonical, _values(joined)))
                 gone = [value for value in _values(old) if canonical(value) not in left]
                 self._purged += gone
@@ -180,7 +179,7 @@ class _Merge:
             self._after[number] = entry
 
     def _doom(self, one: StoredFact, other: StoredFact) -> None:
-        """Note the values that the other copy of a save has lost by its purge, if it had one."""
+        """Record the values of a save that the other copy has purged, if it has."""
         if (purged_at := other.get("purged")) is None:
             return
         left = set(map(canonical, _values(other)))
@@ -190,7 +189,7 @@ class _Merge:
                 self._doomed[name] = max(self._doomed.get(name, ""), purged_at)
 
     def _join_entry(self, number: int, other: Entry, tie: int) -> None:
-        """Take the greater number of the two entries, and the greater name of an actor."""
+        """Use the greater number of two copies of an entry, and the greater name of an actor."""
         self._ties[number] = max(self._ties[number], tie)
         entry = self._after[number]
         actor = other.get("actor", "")
@@ -201,7 +200,7 @@ class _Merge:
             self._after[number] = entry
 
     def _ordered(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Return all entries in order, each with its number if that is not the next one."""
+        """Sort all entries; each has its number if that is not implied by the one before."""
         keys = [(each["at"], tie) for each, tie in zip(entries, self._ties, strict=True)]
         order = list(range(len(entries)))
         if any(one >= other for one, other in pairwise(keys)):
@@ -240,7 +239,7 @@ def numbered(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _is_other(entry: Entry) -> bool:
-    """Return whether an entry has no parts that a ledger reads."""
+    """Return whether an entry has no parts that a ledger reads, such as a later version's."""
     return not any(entry.get(kind) for kind in _KINDS)
 
 
@@ -263,12 +262,12 @@ def _mark(kind: _Kind, part: Any, entry: Entry) -> tuple[tuple[Any, ...], str]:
 
 
 def _is_blank(part: Any) -> bool:
-    """Whether a forgetting or retraction names a purged value: the others find theirs first."""
+    """Whether a forgetting or retraction names a purged value, and so is matched last."""
     return not (part.get("digest") if isinstance(part, dict) else part[2])
 
 
 def _rank(part: Any) -> tuple[bool, bool, int, bytes]:
-    """Sort key of the copies of one part: a purged copy wins, then the shorter one."""
+    """Sort key of the copies of a part: a purged copy first, then the shorter one."""
     is_fact = isinstance(part, dict) and "id" in part and "type" in part
     is_whole = "purged" not in part if is_fact else not _is_blank(part)
     holder: Any = {"at": "", "facts": [part]}
@@ -289,9 +288,9 @@ def _joined(best: StoredFact, one: StoredFact, other: StoredFact) -> StoredFact:
 
 
 def _marked(best: StoredFact, one: StoredFact, other: StoredFact) -> StoredFact:
-    """Return a fact with the marks of both copies: one may lack those of a purge.
+    """Return a fact with the marks of both copies, one of which may lack those of a purge.
 
-    A copy only ever gains marks, so all copies end with the same ones.
+    Copies only gain marks, so all of them end with the same ones.
     """
     positions = {canonical(value): number for number, value in values_of(best)}
     for name in _MARKS:
@@ -310,7 +309,7 @@ _MARKS: tuple[Literal["superseded", "proposed"], ...] = ("superseded", "proposed
 
 
 def _marked_in(fact: StoredFact, name: Literal["superseded", "proposed"]) -> list[Canonical]:
-    """Return the values with a mark; of a fact without any, "" if it has the mark itself."""
+    """Return the values with a mark; "" for a fact without values that is marked itself."""
     marked = fact.get(name, [])
     values = list(map(canonical, _values(fact)))
     return [values[at] for at in marked if at < len(values)] if values else ["" for _ in marked]
@@ -321,7 +320,7 @@ def _values(fact: StoredFact) -> list[JsonValue]:
 
 
 def _names(entry: Entry) -> bytes:
-    """Return what an entry names, in a form that a purge does not change."""
+    """Return what an entry names, in a form that a purge leaves unchanged."""
     if _is_other(entry):
         return _other(entry)
     facts = [(fact["keyword"], fact["id"]) for fact in entry.get("facts", ())]
@@ -388,8 +387,8 @@ def received(entries: Sequence[Entry]) -> Received:
 
 
 CLOCK_TOLERANCE = timedelta(minutes=10)
-"""How far the clocks of two copies may differ. A later time is refused and not moved: each copy
-would move it to another moment, and they would never agree."""
+"""How far the clocks of two copies may differ. Later times are refused: if each copy replaced
+them by its own time, the copies would never agree."""
 
 
 def check_recorded(entries: Iterable[Entry], now: str) -> None:

@@ -25,17 +25,17 @@ _NO_SPACES = (
     r"\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff"
     r"\u3400-\u9fff\uac00-\ud7af\uff66-\uff9f\U00020000-\U0003ffff"
 )
-"""Thai to Tibetan, Burmese, Khmer, Chinese, Japanese and Korean: words are not set apart, or have
-endings. So these are compared character by character, all others word by word."""
+"""Scripts from Thai to Korean that do not separate words, or add endings to them. They are
+compared by character, all others by word."""
 _WORD = rf"[{_NO_SPACES}]|(?:(?![{_NO_SPACES}])[^\W_])+"
 """Compiled at the first purge, because that takes 3 ms, a tenth of the first save."""
 
 _SHORTEST_PART = 3
-"""The fewest characters of a value that is searched in words: one of two is a part of too many."""
+"""The fewest characters of a value to search inside words: shorter ones are in too many words."""
 
 _SHORTEST_CODE = 3
-"""The fewest characters of a word with a digit that is searched by itself: a model may write "PIN
-1234" for "my PIN is 1234"."""
+"""The fewest characters of a word with a digit that is also searched alone: a model may write
+"PIN 1234" for "my PIN is 1234"."""
 
 _LONGEST = 64
 """The most words compared at once; longer values are searched in parts of this size. Otherwise a
@@ -49,9 +49,10 @@ _END = ""
 
 
 class QuotedValues:
-    """Values to find in quotes, regardless of case and punctuation.
+    """Finds values in quotes, regardless of case and punctuation.
 
-    What is found as whole words is removed. What is only a part of a word (an inflected form, a
+    Whole words are removed. A part of a longer word (an inflected form, a compound) stays, as the
+    rest of the word may matter, and is reported: see `are_part_of`.
     compound) stays, as the rest of the word may matter, and is reported: see `are_part_of`.
 
     Args:
@@ -82,14 +83,14 @@ class QuotedValues:
         return quote in self._quotes or next(self._found(quote), None) is not None
 
     def are_part_of(self, text: str) -> bool:
-        """Return whether a text contains one of the values, be it as a part of longer words."""
+        """Return whether a text contains one of the values, even inside longer words."""
         if not self._parts:
             return False
         folded = _joined(word for word, _, _ in _words(text))
         return any(part in folded for part in self._parts)
 
     def removed_from(self, quote: str) -> str:
-        """Return a quote without the values; empty if it proved one of them in other words."""
+        """Return a quote without the values; empty if it stated one of them in other words."""
         if not self.are_in(quote):
             return quote
         quote = normalized("NFC", quote)
@@ -244,7 +245,7 @@ def _words(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _joined(words: Iterable[str]) -> str:
-    """Return words as one string, with spaces only between those that are written with spaces."""
+    """Join words, with spaces only between those of scripts that have spaces."""
     return re.sub(f"(?<=[{_NO_SPACES}]) (?=[{_NO_SPACES}])", "", " ".join(words))
 
 
@@ -295,11 +296,10 @@ def purged(
         now = max(now, related.recorded_at)
         doomed = _Doomed.of(related, condition, now)
         if doomed.sources and condition.names is not None:
-            # Later sources in these conversations may quote the purged words: they are checked,
-            # too.
+            # Later sources in these conversations may quote the purged words.
             names = condition.names | related.sharing(doomed.sources)
             doomed = _Doomed.of(related, condition, now, names)
-        # What stays needs the digests of its forgettings: without them it would be current again.
+        # Remaining saves need the digests of their forgettings, or they would be current again.
         known = {(life.keyword, life.key) for life in doomed.trace.lives}
         keys = doomed.keys | (_retracted_alone(condition) - known)
         rest = doomed.rest(related, keys, now)
@@ -315,9 +315,9 @@ def purged(
 def purged_again(
     entries: Sequence[Entry], doomed: Mapping[tuple[str, Canonical], str]
 ) -> tuple[list[Entry], list[JsonValue]]:
-    """Return entries without values that another copy has purged, and these values.
+    """Remove values that another copy has purged; return the entries and these values.
 
-    `doomed` has the time of the purge of each, by its keyword: later saves of it stay.
+    `doomed` has the time of each purge, by keyword and value: later saves of a value stay.
     """
     found: list[JsonValue] = []
     doomed_in: set[int] = set()
@@ -331,12 +331,12 @@ def purged_again(
         return list(entries), []
     rest = Rest(Trace(entries), set(), nameless=(), purged_at=max(doomed.values()), doomed=doomed)
     after = rest.of(entries)
-    # All other entries stay as they are: each copy does this alone, and they must stay equal.
+    # All other entries stay unchanged: each copy does this alone, and they must stay equal.
     return [after[n] or old if n in doomed_in else old for n, old in enumerate(entries)], found
 
 
 class _Doomed(NamedTuple):
-    """The lives that a purge removes, among the entries that it must check."""
+    """The lives that a purge removes, and the entries that it has to check."""
 
     numbers: Sequence[int]
     """The numbers of these entries."""
@@ -400,7 +400,7 @@ def _value_of(key: Canonical) -> JsonValue:
 
 
 def _retracted_alone(condition: Condition) -> set[tuple[str, Canonical]]:
-    """Return the value of a condition; it may have been retracted and never saved."""
+    """Return the value of a condition, which may have been retracted and never saved."""
     if condition.key is None:
         return set()
     named = condition.keywords if condition.keyword is None else [condition.keyword]

@@ -1,9 +1,9 @@
 """The reads of a ledger: its current items as facts, and what has changed.
 
 Every read gets the time as an argument and begins with `at`: the items by keyword, with copies of
-those keywords whose plans have begun since the last entry. So time passes without changing the
-ledger. A version counts what can change a read: applied entries, expiries and begins. What lies
-between two versions is in the change log and in the lists of expiries and begins.
+the keywords that have plans which began after the last entry. So time passes without changing the
+ledger. A version counts what can change a read: applied entries, expiries and begins of plans. The
+difference of two versions is in the change log and in the lists of expiries and begins.
 
 A load of a large place spends most of its time in the conversion of current values to facts. Facts
 are therefore made without validation, and the usual case, a keyword with one string, has a shorter
@@ -64,7 +64,7 @@ def all_presented(
     for keyword, held in by_keyword.items():
         only = held.only
         if only is not None and only.ends_at is None and held.fact_type == "SINGLE" and not named:
-            # Nearly all keywords of a large place, in a shorter way with the same result.
+            # Nearly all keywords of a large place: a faster way to the same result.
             text = str if type(only.value) is str else json_type()
             concept = stored_concept(keyword, held.description, FactType.SINGLE, text)
             facts.append(single(concept, only))
@@ -73,7 +73,7 @@ def all_presented(
         declared = named.get(keyword) or former.get(keyword)
         if declared is not None and declared.was:
             if keyword != next(each for each in declared.keywords if each in by_keyword):
-                continue  # with the facts of its first keyword
+                continue  # its items are in the facts of the concept's first keyword
             items = items_of(by_keyword, declared, now)
         else:
             items = held.alive(now)
@@ -106,7 +106,7 @@ def found_fact(
     concepts: Iterable[Concept[Any, Any]],
     now: str,
 ) -> list[AnyFact]:
-    """Return the current fact with an id, without making the others; empty if there is none."""
+    """Return the current fact with an id, without building the others; empty if there is none."""
     known = list(concepts)
     for keyword, held in by_keyword.items():
         only = held.only
@@ -138,7 +138,7 @@ def items_of(
 def in_order_of_statement(
     by_keyword: dict[str, KeywordItems], keywords: Iterable[str]
 ) -> list[tuple[str, Canonical, Item]]:
-    """Return the items of several keywords with keyword and key; see `last_said` for the last."""
+    """Return the items of several keywords as they were said, each with keyword and key."""
     every = [
         (keyword, key, item)
         for keyword in keywords
@@ -150,7 +150,7 @@ def in_order_of_statement(
 
 
 def _order(items: Iterable[Item]) -> Callable[[Item], tuple[object, ...]]:
-    """Return the sort key of items: when they were said, what people confirmed after models."""
+    """Return the sort key of items: when they were said, models first if a person confirmed one."""
     is_decided = any(item.state == "confirmed" and item.expires_at is None for item in items)
     return _decided if is_decided else _said
 
@@ -160,13 +160,13 @@ def _said(item: Item) -> tuple[object, ...]:
 
 
 def _decided(item: Item) -> tuple[object, ...]:
-    # What a model says again does not make a value of the application newer.
+    # A model's repetition does not make a value of the application newer.
     said = item.said if item.state == "confirmed" else stamp(item.timestamp)
     return item.state != "learnt", said, item.number
 
 
 def last_said(items: list[Item]) -> Item:
-    """Return the last said item of a keyword, but none that a model said beside a confirmed one."""
+    """Return the item said last; what a model said does not replace a confirmed one."""
     return items[0] if len(items) == 1 else max(items, key=_order(items))
 
 
@@ -335,8 +335,8 @@ def _confirmation(at: str) -> datetime:
 def _multiple(concept: Concept[Any, Any], items: list[Item]) -> MultipleFacts[Any]:
     """Return the remaining values of one save as a fact.
 
-    Of items that were confirmed apart, it shows the greatest importance, the earliest expiry, and
-    the latest confirmation with its metadata. It is confirmed if all of them are.
+    If its items were confirmed at different times, it has the greatest importance, the earliest
+    expiry, and the latest confirmation with its metadata. It is confirmed if all of them are.
     """
     first = last = items[0]
     importance, expires_at = first.importance, first.expires_at
@@ -417,12 +417,12 @@ def _value(concept: Concept[Any, Any], item: Item) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a model found, and a person or the application has to decide."""
+    """A value or an end of one that a model found, for a person or the application to decide."""
 
     fact: AnyFact
     """The proposed fact, or the current one whose end is proposed."""
     source: FactSource | None
-    """Where it was said; for an end without the words."""
+    """Where it was said; of an end without its words."""
     actor: str | None
     """Who proposes it."""
     current: AnyFact | None = None
@@ -435,7 +435,7 @@ class Proposal:
 def proposed(
     by_keyword: dict[str, KeywordItems], named: dict[str, Concept[Any, Any]], now: str
 ) -> list[Proposal]:
-    """Return what waits for a decision; values that do not fit a type are plain JSON."""
+    """Return all proposals; values that do not fit a type are plain JSON."""
     found: list[Proposal] = []
     for keyword, held in by_keyword.items():
         if not held.proposals:
@@ -566,7 +566,7 @@ class LedgerReads:
         return held.digested(retracted.get("digest", "")) in held.proposals.endings
 
     def proposals(self, concepts: Iterable[Concept[Any, Any]], now: str) -> list[Proposal]:
-        """Return what waits for a decision, the oldest of each keyword first."""
+        """Return all proposals, the oldest of each keyword first."""
         named = {keyword: each for each in concepts for keyword in each.keywords}
         return proposed(self.at(now), named, now)
 

@@ -3,10 +3,10 @@
 Pure functions on entries. A changed entry keeps its position and its time, so that a store can
 rewrite it alone.
 
-Each function traces the entries, chooses the lives of values to remove, and lets `Rest` write the
-entries without them. What other entries depend on stays: the stub of a save that replaced
-something, the floor of a retraction, the mark of a superseded value. Each purged save leaves its
-stub, so that no import brings it back: see `_merging`.
+Each function traces the entries, selects the lives of values to remove, and lets `Rest` write the
+entries without them. It keeps what other entries depend on: the stub of a save that replaced
+something, the floor of a retraction, the mark of a superseded value. Each purged save leaves a
+stub, so that no import restores it: see `_merging`.
 """
 
 from bisect import bisect_right
@@ -31,7 +31,7 @@ def compacted(entries: Sequence[Entry], cutoff: str | None) -> list[Entry | None
     """Return a ledger's entries without values that ended by `cutoff`, a stamp; None keeps all.
 
     Values that were replaced, forgotten or expired by that time are removed, with their saves
-    unless these contain something else. Forgettings stay, so that no import brings a value back.
+    unless these contain something else. Forgettings stay, so that no import restores a value.
     All later reads, now or as of any moment from `cutoff` on, are unchanged.
 
     Returns:
@@ -63,10 +63,10 @@ def tidied(entries: Sequence[Entry], now: str, *, expired: bool, cutoff: str) ->
 def _without(
     entries: Sequence[Entry], trace: Trace, gone: set[Life], *, cutoff: str, since: str
 ) -> list[Entry | None]:
-    """Return the entries without some lives, but leave keywords that would be read otherwise.
+    """Return the entries without some lives, except in keywords whose reads would change.
 
-    What a keyword shows may depend on what it was in many ways, and nothing brings back what is
-    removed: the rest is folded and compared before it takes the place of the entries.
+    Reads depend on the past in many ways, and a removal cannot be undone: so the result is
+    folded and compared before it replaces the entries.
     """
     while True:
         rest = Rest(trace, gone, cutoff=cutoff).of(entries)
@@ -80,7 +80,7 @@ def _without(
 
 
 def _changed(entries: Sequence[Entry], rest: Sequence[Entry | None], since: str) -> set[str]:
-    """Return the keywords that the rest of some entries shows otherwise, at `since` or later."""
+    """Return the keywords whose reads differ after a removal, at `since` or later."""
     before, after = Ledger(), Ledger()
     changed: set[str] = set()
 
@@ -154,13 +154,12 @@ class Rest:
         self._is_removing = bool(gone or doomed)
         self._purged_at = purged_at
         self._doomed = doomed or {}
-        """Values by keyword and key that go from all saves recorded until a time, whatever
-        lives."""
+        """Values, by keyword and key, to remove from all saves recorded until a time."""
         self._nameless = {(keyword, digest_of(key)) for keyword, key in nameless or ()}
-        """The values whose forgettings and retractions lose their digests: they are purged."""
+        """The purged values, whose digests are removed from forgettings and retractions."""
         proposed = [life for life in trace.lives if life.item.state == "proposed"]
         self._waiting = {life.keyword for life in proposed if life not in gone}
-        """The keywords with proposals: each save before one may have decided what waits."""
+        """The keywords with proposals, which any earlier save may have decided."""
         self._births: dict[str, list[str]] = {}
         self._deaths: dict[str, list[str]] = {}
         for life in trace.lives:
@@ -172,7 +171,7 @@ class Rest:
             times.sort()
         effective = [s for saves in trace.saved for s in saves if s.at <= cutoff]
         effective = [s for s in effective if not (s.is_superseded or s.is_proposed)]
-        # What a model states may leave the type of its keyword as it is: see `is_of_one_value`.
+        # A model's statement may leave the type of its keyword unchanged: see `is_of_one_value`.
         plain = [s for s in effective if not {"stated", "proposed"} & s.fact.keys()]
         self._last = [{s.fact["keyword"]: s for s in each} for each in (effective, plain)]
 
@@ -195,10 +194,10 @@ class Rest:
         return entry if rest == entry else rest
 
     def _retract(self, number: int, entry: Entry) -> list[RetractedValue]:
-        """Return the retractions: each still refuses statements made before it.
+        """Return the retractions, each of which still refuses statements made before it.
 
-        If the life that it ended was removed, the retraction itself has the floor. Nothing else of
-        a purged value stays. A life that stays keeps its end.
+        If the life that it ended is removed, the retraction gets the floor. Nothing else of a
+        purged value stays. A life that is kept keeps its end.
         """
         records: list[RetractedValue] = []
         ended = self._trace.retracted[number]
@@ -213,7 +212,7 @@ class Rest:
         return records
 
     def _forget(self, entry: Entry) -> list[ForgottenItem]:
-        """Return the forgettings without purged digests; each still ends what was said before."""
+        """Return the forgettings without purged digests; they still end earlier statements."""
         return [
             (keyword, fact_id, "" if (keyword, digest) in self._nameless else digest)
             for keyword, fact_id, digest in entry.get("forget", ())
@@ -250,8 +249,8 @@ class Rest:
     def _mark(self, saved: SavedFact) -> str:
         """Return the time of the purge for a save of which values are removed.
 
-        The earliest one, as the mark does not say which value was purged when. A compaction removes
-        values that were not purged: the mark then reaches no other save.
+        The earliest one, as the mark does not say when each value was purged. After a compaction,
+        which purges nothing, the mark must not affect other saves.
         """
         fact = saved.fact
         purged_at = self._purged_at if self._is_purge else said_at(fact, saved.at)
@@ -273,12 +272,12 @@ class Rest:
         is_last = any(last.get(keyword) is saved for last in self._last)
         if at <= self._cutoff and not is_last and keyword not in self._waiting:
             return False
-        # Some value of the keyword was visible then, so the save had set what was shown of it.
+        # Another value of the keyword was visible then, with this save's description and type.
         born = bisect_right(self._births.get(keyword, []), at)
         return born > bisect_right(self._deaths.get(keyword, []), at)
 
     def _as_applied(self, saved: SavedFact, fact: StoredFact) -> StoredFact:
-        """Return a SINGLE fact that was added to many as a MULTIPLE one: those may be removed."""
+        """Return a SINGLE fact that was added to many as MULTIPLE: the others may be removed."""
         is_added = saved.is_added and not (saved.is_proposed or saved.is_planned)
         if not self._is_removing or not is_added or fact["type"] != "SINGLE":
             return fact
@@ -288,7 +287,7 @@ class Rest:
         return many
 
     def _stub(self, saved: SavedFact) -> StoredFact:
-        """Return a save without its values; that of a purge travels to the other copies."""
+        """Return a save without its values; other copies get the stub of a purge, too."""
         fact = saved.fact
         stub: StoredFact = {
             "id": fact["id"],
@@ -298,9 +297,9 @@ class Rest:
             "timestamp": fact["timestamp"],
         }
         if "confirmed" in fact:
-            stub["confirmed"] = True  # it has decided the proposals before it
+            stub["confirmed"] = True  # it decided earlier proposals
         if "since" in fact and not saved.is_planned:
-            stub["since"] = fact["since"]  # it replaces other values when it begins
+            stub["since"] = fact["since"]  # it replaces other values at that time
         if self._is_purge or "purged" in fact:
             marks = "stated", "expires_at", "superseded", "proposed"
             given: Any = {name: each for name, each in fact.items() if name in marks}
@@ -312,7 +311,7 @@ class Rest:
             stub["proposed"] = [0]
         ended = saved.values[0].life if self._is_purge and "since" not in fact else None
         if ended is not None and not ended.is_withdrawn and ended.died is not None:
-            stub["expires_at"] = ended.died  # it ends nothing that is recorded after that
+            stub["expires_at"] = ended.died  # it ends nothing that is recorded later
         return stub
 
     def _marked(self, fact: StoredFact, superseded: list[int], waits: list[int]) -> StoredFact:
@@ -329,7 +328,7 @@ class Rest:
         return marked
 
     def _unquoted(self, saved: SavedFact) -> StoredFact:
-        """Return a fact without a purged value's words; a quote that states others is kept."""
+        """Return a fact without a purged value's words; keep a quote that states other values."""
         fact = saved.fact
         source = fact.get("source")
         if source is None:

@@ -1,10 +1,10 @@
 """The lives of values in a ledger: when each began and ended, and what each save did.
 
-A `Ledger` has what is current and not how it came about. `Trace` folds the same entries by the same
-code, and notes in its hooks what each of them did, so that history, changes and purges cannot
-disagree with what is current. While a save is applied, `_saving` is set: what is dropped then was
-replaced, else withdrawn. Each life has two spans: recorded (`born`, `died`) and held (`holds_from`,
-`holds_until`). A life is found by the `id` of its item, which it keeps alive.
+A `Ledger` has what is current, but not how it became so. `Trace` folds the same entries by the same
+code, and its hooks record what each of them did, so that history, changes and purges agree with
+what is current. While a save is applied, `_saving` is set: an item that is dropped then was
+replaced, otherwise withdrawn. Each life has two spans: recorded (`born`, `died`) and held
+(`holds_from`, `holds_until`). Lives are found by the `id` of their item, which they keep alive.
 
 The effect of a keyword's entries depends on another keyword only through entries with facts of
 several keywords, and through facts saved under several. `RelatedEntries` finds these, so that a
@@ -38,7 +38,7 @@ class SavedFact:
         self.values: list[SavedValue] = []
         self.replaced: list[Life] = []
         self.is_added: bool = False
-        """Whether it is among many values now."""
+        """Whether it was added to the values of a MULTIPLE keyword."""
 
     @property
     def is_superseded(self) -> bool:
@@ -68,7 +68,7 @@ class SavedValue:
         """Whether the life ended at once, because a later statement superseded it."""
         self.is_proposed: bool = life.item.state == "proposed"
         self.is_planned: bool = False
-        """Whether it begins later, or was to begin and did not."""
+        """Whether it begins later, or was cancelled before it began."""
 
 
 class Life:
@@ -84,9 +84,9 @@ class Life:
         self.key: Canonical = canonical(item.value)
         self.born: str = item.confirmed_at
         self.holds_from: str = item.holds_from
-        """From when on it held, if it had no other `since` later; a stamp."""
+        """The time from which on it held, unless a later save moved its `since`; a stamp."""
         self.holds_until: str | None = None
-        """When what was said of it later ended it, a stamp; empty if it was forgotten."""
+        """When a later statement ended it, a stamp; empty if it was forgotten."""
         self.is_withdrawn: bool = False
         """Whether a forgetting or a retraction ended it."""
         self._ended: str | None = None
@@ -102,7 +102,7 @@ class Life:
         return self._ends(self.item.ends_at) if self._ended is None else self._ended
 
     def _ends(self, at: str | None) -> str | None:
-        """Return a time, but not before it was last confirmed: until then it was current."""
+        """Return a time, but none before its last confirmation, when it was still current."""
         return None if at is None else max(at, self.item.confirmed_at)
 
     def is_dead(self, now: str) -> bool:
@@ -110,7 +110,7 @@ class Life:
 
     @property
     def has_expired(self) -> bool:
-        """Whether its expiry ends it, or ended it."""
+        """Whether its expiry is what ends it, or ended it."""
         return self.died is not None and self.died == self._ends(self.item.expires_at)
 
     def end(self, at: str, holds_until: str | None = None) -> None:
@@ -133,9 +133,9 @@ class Trace(Ledger):
         self._plans: dict[int, tuple[SavedFact, SavedValue]] = {}
         """The saves of planned values, by the id() of their items."""
         self._beginning: tuple[Plan, SavedValue] | None = None
-        """The plan that begins."""
+        """The plan that is beginning."""
         self._holds_until: str = ""
-        """Until when the values hold that are dropped by what is applied."""
+        """Until when the values held that the current statement drops."""
         super().__init__(entries)
 
     @property
@@ -144,7 +144,7 @@ class Trace(Ledger):
         return self._lives.values()
 
     def apply(self, entry: Entry) -> None:
-        # Before the entry is applied, as the hooks write to the last of each list.
+        # Before applying the entry, because the hooks write to the last item of each list.
         self.recorded.append(max(self.recorded_at, entry["at"]))
         self.saved.append([])
         self.forgotten.append({})
@@ -152,7 +152,7 @@ class Trace(Ledger):
         super().apply(entry)
 
     def forget_past(self) -> None:
-        """Drop the effects of the applied entries, and the lives that ended, for long readings."""
+        """Drop the effects of applied entries, and the lives that ended, to save memory."""
         ended = [life for effects in self.forgotten for life in effects.values()]
         for saved in (each for saves in self.saved for each in saves):
             ended += saved.replaced
@@ -175,7 +175,7 @@ class Trace(Ledger):
         self._saving = None
 
     def _plan(self, fact: StoredFact, at: str) -> None:
-        self._holds_until = ""  # it drops earlier plans of the same value
+        self._holds_until = ""  # earlier plans of the same value never held
         super()._plan(fact, at)
 
     def _planned(self, plan: Plan) -> None:
@@ -247,7 +247,7 @@ class Trace(Ledger):
     def _dropped(self, item: Item, at: str) -> None:
         life = self._lives[id(item)]
         if self._beginning is not None and item is self._beginning[0].item:
-            life.end(at, "")  # it was said again, and does not begin
+            life.end(at, "")  # replaced by a later statement: it does not begin
             return
         was_alive = item.is_alive(at)
         life.end(at, self._holds_until)
@@ -297,7 +297,7 @@ class RelatedEntries:
 
     @cached_property
     def _numbers(self) -> dict[str, list[int]]:
-        """The entries of each name; made by the first `about`."""
+        """The numbers of the entries with each name, built by the first `about`."""
         found: dict[str, list[int]] = {}
         for number, names in enumerate(self._names):
             for name in names:
@@ -318,7 +318,7 @@ class RelatedEntries:
         return self.at(sorted(found))
 
     def changed(self, after: Sequence[Entry | None]) -> Related:
-        """Return the entries that an edit changed, and all that are related to those."""
+        """Return the entries that an edit changed, and all related ones."""
         names = set[str]()
         for number, (old, new) in enumerate(zip(self._entries, after, strict=True)):
             if new is not old:
@@ -335,7 +335,7 @@ class RelatedEntries:
         return found
 
     def sharing(self, sources: Collection[SourceEntry]) -> set[str]:
-        """Return the facts whose sources have the quote or the conversation of one of these."""
+        """Return the facts that share a quote or a conversation with one of these sources."""
         quotes = {source["quote"] for source in sources if "quote" in source}
         talks = {source.get("conversation") for source in sources}
         return {
@@ -350,9 +350,9 @@ class RelatedEntries:
 def refolded(
     ledger: Ledger, before: Sequence[Entry], after: Sequence[Entry | None]
 ) -> Ledger | None:
-    """Return a ledger after an edit, by folding only the changed parts; the old one is spent.
+    """Return a ledger after an edit by folding only the changed parts; do not use the old one.
 
-    None if the edit added something: the order of items is that of all saves.
+    None if the edit added something, as items are ordered by all saves.
     """
     touched = RelatedEntries(before).changed(after)
     times = list(accumulate(("" if each is None else each["at"] for each in after), max))

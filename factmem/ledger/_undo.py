@@ -1,10 +1,9 @@
 """Undoing a change: the entry that restores what was current before it. Pure.
 
-A change may be undone only if nothing rests on it: the parts that it touched must be as it left
-them. So the log is folded to before the change, to after it, and to its end, and these states are
-compared. The result is an ordinary entry, which itself can be undone: it forgets what the change
-brought and saves what was there before. It is applied in that order, and what was said later does
-not end its saves.
+A change can be undone only if nothing depends on it: the parts that it touched must still be as it
+left them. So the states before the change, after it and at the end of the log are compared. The
+result is an ordinary entry, which can be undone itself: it first forgets what the change added,
+then saves what was there before, and later statements do not end these saves.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -28,7 +27,7 @@ from factmem.ledger.ledger import Ledger
 from factmem.models.places import NOBODY, Identity
 
 _Part: TypeAlias = tuple[str, Hashable]
-"""A current value, a proposed one, or the end of one that is proposed; by its canonical form."""
+"""A current value, a proposed value or a proposed end, by its canonical form."""
 
 
 class _Held:
@@ -55,7 +54,7 @@ class _Held:
             kept.sources = list(item.sources)
 
     def compared(self, part: _Part) -> object:
-        """Return what two states of a part must share: not when and where it was recorded."""
+        """Return what two states of a part must share: all but when and where it was recorded."""
         if part in self.endings:
             return self.endings[part]
         if part not in self.items:
@@ -75,8 +74,8 @@ _States: TypeAlias = dict[str, _Held]
 def undoing(identity: Identity, change_id: str) -> Amendment:
     """Return a function for `FactStore.amend` that undoes a change of a place.
 
-    It raises `ValueError` if the place has no such change, if a later change rests on it, or if it
-    changed nothing.
+    It raises `ValueError` if the place has no such change, if a later change depends on it, or if
+    it changed nothing.
     """
 
     def change(entries: Sequence[Entry], now: str) -> Iterator[Entry]:
@@ -119,7 +118,7 @@ def _is_purged(entry: Entry) -> bool:
 
 
 def _touched(before: _Held, after: _Held) -> set[_Part]:
-    """Return the parts that a change has changed; all if the keyword has or had one value."""
+    """Return the parts that a change changed; all of a keyword with one value before or after."""
     parts = before.parts() | after.parts()
     changed = {each for each in parts if before.compared(each) != after.compared(each)}
     is_single = "SINGLE" in {before.fact_type, after.fact_type}
@@ -159,7 +158,7 @@ def _restoring(
             if part in parts:
                 forget.append(name_of(keyword, item))
         gone = {(name[0], name[2]) for name in forget}
-        for part, item in present.items.items():  # a forgetting ends all that is the same value
+        for part, item in present.items.items():  # a forgetting ends all items with an equal value
             is_gone = (keyword, name_of(keyword, item)[2]) in gone
             if is_gone and part not in parts and item.is_alive(now):
                 facts += _saves(keyword, present, item)

@@ -47,7 +47,7 @@ class _Checked:
 
 
 class _Listed:
-    """Marks a tuple, which is a list in JSON."""
+    """Marks a tuple that is a list in JSON."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
         return {**handler(source), "strict": False}
@@ -118,8 +118,8 @@ class StoredFact(TypedDict):
     stated: NotRequired[Literal[True]]
     """Whether a model learnt it."""
     purged: NotRequired[Stamp]
-    """When values were purged from it, a stamp. No import brings them back, nor another save of one
-    of them that was recorded until then."""
+    """The time at which values were purged from it, a stamp. No import restores them, nor any other
+    save of one of them that was recorded before."""
     superseded: NotRequired[list[Count]]
     """The positions of values that were superseded at once, if the superseding values may have been
     removed from the ledger."""
@@ -149,7 +149,7 @@ class RetractedValue(TypedDict):
     timestamp: Stamp
     digest: NotRequired[Digest]
     id: NotRequired[Name]
-    """Its place among the statements of the same time."""
+    """Its id, which orders statements of the same time."""
     floor: NotRequired[Annotated[tuple[Stamp, Name], _Listed()]]
     """When the ended value was said, and its id, if that value was removed from the ledger."""
     confirmed: NotRequired[Literal[True]]
@@ -173,17 +173,16 @@ class Entry(TypedDict):
 
     at: Stamp
     tie: NotRequired[Count]
-    """Its number among the entries of this time, if it does not follow the entry before it."""
+    """Its number among the entries of the same time, if not implied by the entry before it."""
     received: NotRequired[Stamp]
-    """When this store imported it, a stamp after all that the place had then. No other store sees
-    it."""
+    """When this store imported it, a stamp after all earlier imports. Exports leave it out."""
     facts: NotRequired[list[Annotated[StoredFact, _where(_has_own_values)]]]
     forget: NotRequired[Sequence[ForgottenItem]]
     whole: NotRequired[Literal[True]]
-    """Whether the forgotten keywords also lose what had been replaced or had ended."""
+    """Whether replaced and ended values of the forgotten keywords are forgotten, too."""
     retract: NotRequired[list[RetractedValue]]
     operations: NotRequired[list[str]]
-    """The operations over a whole store that have changed it: a repeated one skips it."""
+    """The operations over a whole store that changed it, which a repetition then skips."""
     actor: NotRequired[Text]
     """Who made the change."""
     reason: NotRequired[Text]
@@ -246,7 +245,7 @@ def source_of(entry: SourceEntry | None) -> FactSource | None:
     """Return the source of an entry."""
     if entry is None:
         return None
-    return FactSource(  # by position: each load of a learnt fact makes one
+    return FactSource(  # positional, because each load of a learnt fact builds one
         SourceKind(entry["kind"]),
         entry.get("conversation"),
         entry.get("message"),
@@ -286,7 +285,7 @@ def untimed(
 
 
 def sign(entry: Any, by: By) -> None:
-    """Put the actor and the reason of a change into its entry, unless it names an actor."""
+    """Add the current actor and the reason to an entry, unless it names an actor."""
     if by.actor is not None and "actor" not in entry:
         entry["actor"] = by.actor
         if by.reason is not None:
@@ -299,14 +298,14 @@ def by_of(entry: "Entry") -> By:
 
 
 def exported(entries: Sequence[Entry]) -> list[Entry]:
-    """Return entries as every copy of a place has them."""
+    """Return entries without what only this copy of a place has."""
     for entry in entries:
         entry.pop("received", None)
     return list(entries)
 
 
 def keywords_of(entry: Mapping[str, Any]) -> list[str]:
-    """Return the keywords that an entry names."""
+    """Return the keywords in an entry."""
     named = dict.fromkeys([fact["keyword"] for fact in entry.get("facts", ())])
     for name, *_ in entry.get("forget", ()):
         named[name] = None
@@ -351,13 +350,13 @@ MOST_BYTES = 16 * 1024 * 1024
 """The most bytes of an entry and of a line of an import. The largest entries of real stores are
 saves of many facts, below 1 MiB."""
 MOST_PARTS = 500_000
-"""The most lists, objects and items of a line: together about 60 MB when they are parsed."""
+"""The most lists, objects and items of a line: about 60 MB when parsed."""
 _ROOM = 64 * 1024
-"""What a line of a bundle has besides the entry."""
+"""The bytes of a bundle's line beside the entry."""
 
 
 def is_small(text: bytes, room: int = 0) -> bool:
-    """Return whether JSON of this size is read back, with so many bytes around it."""
+    """Return whether JSON of this size, with `room` bytes around it, is read back."""
     if len(text) < MOST_PARTS:
         return True
     return len(text) + room <= MOST_BYTES and sum(map(text.count, (b"[", b"{", b","))) <= MOST_PARTS

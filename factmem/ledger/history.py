@@ -2,10 +2,9 @@
 
 All three read a `Trace`. `history` shows each effect on one concept as a `HistoryEntry`.
 `changes_of` shows what each entry added, removed, confirmed and proposed. A change is an entry,
-seen by its effects; its id is a digest of what it names, so it stays the same when other history
-is removed, and needs no room in a store. `held_at` answers in valid time: which values held at
-some time, as far as it was known at another. `HistorySeries` keeps the histories of the place that
-was asked last.
+seen by its effects. Its id is a digest of what it names, so it survives the removal of other
+history and is not stored. `held_at` answers in valid time: which values held at some time, as far
+as was known at another. `HistorySeries` caches the histories of the last place.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -136,20 +135,20 @@ class Histories:
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._related = RelatedEntries([*entries])
         self._last: tuple[Concept[Any, Any] | None, History] = None, History()
-        """The last answer: several facts of one concept follow each other."""
+        """The last answer, as callers ask for several facts of one concept in a row."""
 
     def of(self, concept: Concept[Any, Any]) -> History:
         """Return the history of a concept; see `history`."""
         last, found = self._last
         if last is None or last != concept or last.was != concept.was:
             found = history(self._related.about(concept.keywords), concept)
-        if not concept.codec.is_plain_text:  # callers may change such values
+        if not concept.codec.is_plain_text:  # such values are mutable
             return found
         self._last = concept, found
         return History(found)
 
     def size(self, concept: Concept[Any, Any]) -> int:
-        """Return about how many changes `of` has to read."""
+        """Return roughly how many changes `of` has to read."""
         found = self._related.about(concept.keywords)
         return sum(len(entry.get("facts", ())) or 1 for entry in found)
 
@@ -174,7 +173,7 @@ def _as_saved(concept: Concept[Any, Any], fact: StoredFact) -> Concept[Any, Any]
     fact_type = FactType(fact["type"])
     saved = stored_concept(concept.keyword, fact["description"], fact_type, concept.value_type)
     if concept.read is not None:
-        object.__setattr__(saved, "read", concept.read)  # past values are read as the current one
+        object.__setattr__(saved, "read", concept.read)  # read past values like the current one
     return saved
 
 
@@ -211,7 +210,7 @@ class FactChange(Displayed):
     """
 
     id: str
-    """Names it for `MemoryReview.undo`."""
+    """Identifies it for `MemoryReview.undo`."""
     place: Place
     at: datetime
     """When it was recorded."""
@@ -225,7 +224,7 @@ class FactChange(Displayed):
     confirmed: tuple[AnyFact, ...] = ()
     """Current values that were said again, or confirmed by a person."""
     proposed: tuple[AnyFact, ...] = ()
-    """Values that wait for a decision since then."""
+    """Values that wait for a decision since this change."""
     rejected: tuple[AnyFact, ...] = ()
     """Proposals that it decided against."""
     superseded: tuple[AnyFact, ...] = ()
@@ -233,11 +232,11 @@ class FactChange(Displayed):
     undoes: str | None = None
     """The id of the change that it undid."""
     position: str = field(default="", repr=False, compare=False)
-    """Where `FactStore.watch` continues after it; empty elsewhere."""
+    """The `since` with which `FactStore.watch` continues after it; empty elsewhere."""
 
     @property
     def kind(self) -> str:
-        """What it did mainly, in a word.
+        """Its main effect, in a word.
 
         "undone", "replaced", "saved", "planned", "forgotten", "confirmed", "proposed", "rejected"
         or "superseded".
@@ -258,7 +257,7 @@ class FactChange(Displayed):
 
     @property
     def facts(self) -> tuple[AnyFact, ...]:
-        """All facts that it touched, the new ones first."""
+        """All facts that it affected, the new ones first."""
         first = self.added + self.confirmed + self.proposed
         return first + self.removed + self.rejected + self.superseded
 
@@ -269,7 +268,7 @@ def place_digits(identity: Identity) -> str:
 
 
 class ChangeIds:
-    """Gives the entries of a place their ids, in order; equal ones are told apart by it."""
+    """Numbers the entries of a place, in order, to tell equal ones apart in their ids."""
 
     def __init__(self, identity: Identity) -> None:
         self._first = place_digits(identity)
@@ -404,17 +403,17 @@ def _part_of(is_superseded: bool, is_proposed: bool, is_new: bool) -> str:
 def held_at(entries: Sequence[Entry], when: When, known: str) -> Ledger:
     """Return a ledger of the values that held at a time; read it with an empty `now`.
 
-    A value holds from its `since`, or from when it was said, until its `until`, or until what was
-    said later ended it: its retraction, or for a SINGLE keyword the begin of the next value. What
-    was forgotten has never held, also if it was over when it was forgotten. If several values held
-    in a day, month or year, a SINGLE keyword shows the last of them, and of overlapping ones that
-    which was said last. Of a time `between` two moments all are shown, as a MULTIPLE keyword, and
-    what was replaced has the time of that as its `until`.
+    A value holds from its `since`, or from when it was said, until its `until`, or until a later
+    statement ended it: its retraction, or for a SINGLE keyword the begin of the next value.
+    Forgotten values never held, even if they had ended before. If several values held in a day,
+    month or year, a SINGLE keyword shows the last of them, or of overlapping ones the one that was
+    said last. Of a time `between` two moments all are shown, as a MULTIPLE keyword, and the end of
+    a replaced value is its `until`.
 
     Args:
         entries: The entries of a place.
         when: A moment, or a time in which the values held at least for a moment.
-        known: Only what was recorded until then counts, and what had not expired by then; a stamp.
+        known: Only what was recorded until then counts, without what had expired by then; a stamp.
     """
     begin, end, is_between = stamp(when.begin), stamp(when.end), "/" in when.text
     trace = _traced(list(_recorded(entries, known)), max(begin, end, known))
@@ -423,7 +422,7 @@ def held_at(entries: Sequence[Entry], when: When, known: str) -> Ledger:
         first, last = _period(life)
         if life.item.state == "proposed" or _has_expired(life, known):
             continue
-        # A moment has no length: what begins at it holds at it.
+        # A moment has no length, so a value that begins at it holds at it.
         if first < (end if begin < end else end + "~") and begin < last and first < last:
             lives.setdefault(life.keyword, []).append((min(last, end), life))
             if is_between and life.holds_until is not None:
@@ -495,7 +494,7 @@ def _period(life: Life) -> tuple[str, str]:
 
 
 def _chosen(shown: KeywordItems, lives: list[tuple[str, Life]]) -> KeywordItems:
-    """Add the items that are shown of a keyword, given until when each of its lives held."""
+    """Add to `shown` the items of a keyword to show, given until when each of its lives held."""
     lives.sort(key=lambda each: (each[0], each[1].item.last))
     if shown.fact_type == "SINGLE":
         shown.add(lives[-1][1].key, lives[-1][1].item)
@@ -507,19 +506,19 @@ def _chosen(shown: KeywordItems, lives: list[tuple[str, Life]]) -> KeywordItems:
 
 
 _FEW = 1000
-"""The most entries of a history that is made on the event loop, about 4 ms."""
+"""The most entries of a history that is computed on the event loop, in about 4 ms."""
 
 
 class HistorySeries(NamedTuple):
-    """The place whose history was asked for last."""
+    """The place whose history was read last."""
 
     identity: Identity | None = None
     version: str = ""
     histories: Histories | None = None
-    """Read when a second history of the place is asked for."""
+    """Set when a second history of the place is read."""
 
     async def of(self, concept: Concept[Any, Any]) -> History:
-        """Return the history of a concept, of a series that was read."""
+        """Return the history of a concept from `histories`, which must be set."""
         assert self.histories is not None  # noqa: S101 - see above
         if self.histories.size(concept) <= _FEW:
             return self.histories.of(concept)

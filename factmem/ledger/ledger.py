@@ -58,9 +58,8 @@ from factmem.models.when import begin_of, end_of
 
 __all__ = ["Ledger", "Proposal"]
 
-# The rules for a new statement. They apply whenever an entry is folded, never only when it is
-# saved: so they also hold for what another copy recorded, and no write comes between the check and
-# the save.
+# The rules for a new statement. They apply when an entry is folded, and not when it is saved: so
+# they also apply to entries of other copies, and no write can come between check and save.
 
 
 def outdated(held: KeywordItems | None, fact: StoredFact, at: str) -> Collection[int]:
@@ -85,7 +84,7 @@ def outdated(held: KeywordItems | None, fact: StoredFact, at: str) -> Collection
 
 
 def _is_of_the_past(item: Item | None, fact: StoredFact, order: Order, at: str) -> bool:
-    """Return whether a value had ended when it was said, and is not the end of the current one."""
+    """Return whether a save states a period that had ended, and does not end the current value."""
     if "until" not in fact:
         return False
     end = end_of(fact["until"])
@@ -102,8 +101,8 @@ def _has_later(held: KeywordItems, key: Canonical, order: Order, at: str) -> boo
 def is_of_one_value(held: KeywordItems | None, fact: StoredFact, at: str) -> bool:
     """Return whether a model states many values of a keyword with one confirmed value.
 
-    It keeps its one value. Without a confirmed one it may become MULTIPLE: what a model wrote first
-    may have been wrong.
+    The keyword keeps one value. Without a confirmed one it may become MULTIPLE, because an earlier
+    statement of a model may have been wrong.
     """
     return (
         held is not None
@@ -119,19 +118,17 @@ def waiting(
 ) -> Collection[int]:
     """Return the positions of the values of a save that become proposals.
 
-    Those that the save proposes, and those of a statement that would replace or double a confirmed
-    value of a keyword with one, or that a person has rejected. A value that is current is never a
-    proposal.
+    These are values that the save proposes, and those of a model's statement that a person has
+    rejected, or that would replace or add to a confirmed value of a keyword with one. Current
+    values never become proposals.
     """
     marked: Collection[int] = fact.get("proposed", ())
     if held is None or not ("stated" in fact or marked):
         return marked
-    is_single = fact["type"] == "SINGLE" or held.fact_type == "SINGLE"
-    is_guarded = is_single and any(item.state == "confirmed" for item in held.alive(at))
-    if "stated" not in fact:
-        is_guarded = False
-    retractions = held.retractions
-    if not (marked or is_guarded or (retractions is not None and retractions.rejected)):
+    is_of_model = "stated" in fact and "SINGLE" in (fact["type"], held.fact_type)
+    is_disputed = is_of_model and any(item.state == "confirmed" for item in held.alive(at))
+    rejected = held.retractions.rejected if held.retractions is not None else ()
+    if not (marked or is_disputed or rejected):
         return ()
     found: list[int] = []
     for position, value in values_of(fact):
@@ -139,8 +136,7 @@ def waiting(
         item = held.get(key)
         if position in past or (item is not None and item.is_alive(at)):
             continue
-        is_rejected = retractions is not None and digest_of(key) in retractions.rejected
-        if position in marked or is_guarded or is_rejected:
+        if position in marked or is_disputed or (rejected and digest_of(key) in rejected):
             found.append(position)
     return found
 
@@ -153,7 +149,7 @@ def is_contested(item: Item, retracted: RetractedValue, at: str) -> bool:
 
 
 _MOST_LATE = 1024
-"""The most superseded statements that are kept. Callers ask for each as soon as it is recorded."""
+"""The most superseded statements that are kept, for callers that ask right after a save."""
 
 
 class LedgerState(NamedTuple):
@@ -163,7 +159,7 @@ class LedgerState(NamedTuple):
     number: int
     """The number of the last item."""
     late: list[str]
-    """The latest superseded statements."""
+    """The latest superseded statements, by name."""
     passed: dict[str, str]
     """The last descriptions of keywords, if they are not current."""
     by_keyword: dict[str, KeywordItems]
@@ -196,8 +192,8 @@ class Ledger(LedgerReads):
             self.advance(self.recorded_at)
         self._by = by_of(entry)
         self._is_undoing = "undoes" in entry
-        # An undo forgets what the change brought before it saves what was there: the same value may
-        # be both.
+        # An undo forgets what the change added before it saves what was there, as both may be the
+        # same value.
         if self._is_undoing:
             self._forget(entry.get("forget", ()), self.recorded_at)
         for fact in entry.get("facts", ()):
@@ -229,7 +225,7 @@ class Ledger(LedgerReads):
     def _save(self, fact: StoredFact, at: str) -> None:
         keyword = fact["keyword"]
         if "expires_at" in fact or "until" in fact:
-            self._note_end(fact)  # also of a proposal, and of what is history at once
+            self._note_end(fact)  # also of proposals and superseded values
         is_past = "superseded" in fact and "values" not in fact
         if "since" in fact and begin_of(fact["since"]) > at and not is_past:
             self._plan(fact, at)
@@ -240,8 +236,8 @@ class Ledger(LedgerReads):
             description = self.last_description(keyword) or keyword
         is_plain = "superseded" not in fact and "proposed" not in fact
         is_stub = "value" not in fact and not fact.get("values")
-        # A stub is a save whose values were removed. It still replaces what it replaced, but no
-        # more than that: not what was said after it, or what only its values stood against.
+        # A stub is a save whose values were removed. It still replaces earlier values, but neither
+        # later ones nor those that only its values contradicted.
         if is_stub and (not is_plain or (held is not None and self._is_idle(held, fact, at))):
             return
         if held is None and fact["type"] == "SINGLE" and is_plain:
@@ -249,7 +245,7 @@ class Ledger(LedgerReads):
             return
         past = () if self._is_newest(held, fact) else outdated(held, fact, at)
         if past and len(past) == sum(1 for _ in values_of(fact)):
-            # History at once. Its description is still the last one, for a later save without any.
+            # It changes only the description, which a later save without one gets.
             if held is None or held.description != description:
                 self._passed[keyword] = description
             self._pass_over(fact, at)
@@ -259,7 +255,7 @@ class Ledger(LedgerReads):
         if may_wait and self._is_waiting(description, fact, at, past=past, waits=waits):
             return
         self._passed.pop(keyword, None)
-        # Not the string of the entry, so that 100,000 keywords share two strings.
+        # A literal, not the string of the entry, so that 100,000 keywords share two strings.
         is_one = fact["type"] == "SINGLE" and (held is None or not held.is_wide(at))
         fact_type = "SINGLE" if is_one else "MULTIPLE"
         if held is None:
@@ -285,19 +281,19 @@ class Ledger(LedgerReads):
         return held
 
     def _is_newest(self, held: KeywordItems | None, fact: StoredFact) -> bool:
-        """Return whether nothing can have ended a save when it is recorded: true of most."""
+        """Return whether surely no earlier statement supersedes a save, which holds for most."""
         if self._is_undoing:
             return True
         if held is None or held.retractions is not None or "superseded" in fact or "until" in fact:
             return False
         if fact["type"] == "MULTIPLE":
-            return True  # only a retraction or a forgetting ends one of many
+            return True  # only a retraction or a forgetting supersedes one of many
         only = held.only
-        # An item was said before it was recorded, so its recording is a bound without parsing.
+        # Nothing is said after it is recorded, so this bound needs no parsing of times.
         return only is not None and only.confirmed_at < fact["timestamp"] <= self.recorded_at
 
     def _is_idle(self, held: KeywordItems, fact: StoredFact, at: str) -> bool:
-        """Return whether a save whose values were removed had replaced nothing that is current."""
+        """Return whether a stub replaces nothing of what is current."""
         order = order_of(fact, at)
         return fact["type"] == "SINGLE" and any(
             item.last > order or ("stated" in fact and item.state == "confirmed")
@@ -313,7 +309,7 @@ class Ledger(LedgerReads):
         past: Collection[int],
         waits: Collection[int],
     ) -> bool:
-        """Apply a save that adds no current value, and return whether it is one."""
+        """Apply a save that adds no current value, and return True; False for any other save."""
         keyword = fact["keyword"]
         held = self._by_keyword.get(keyword)
         is_all = waits and len(waits) + len(past) == sum(1 for _ in values_of(fact))
@@ -321,13 +317,13 @@ class Ledger(LedgerReads):
             return False
         held = self._held(keyword)
         if not held.alive(at):
-            # Nothing is current, so nothing else gives the keyword its description and type.
+            # Without current values, the keyword gets its description and type from here.
             held.description, held.fact_type = description, fact["type"]
         self._add(held, fact, at, past, waits)
         return True
 
     def _begin(self, keyword: str, description: str, fact: StoredFact, at: str) -> None:
-        """Save the first value of a keyword: most facts of a large place are one."""
+        """Save the first value of a keyword, as most facts of a large place do."""
         self._passed.pop(keyword, None)
         text = self._texts.setdefault(description, description)
         held = self._by_keyword[keyword] = KeywordItems(text, "SINGLE")
@@ -343,7 +339,7 @@ class Ledger(LedgerReads):
             self._raise_floor(held, fact, at)
 
     def _raise_floor(self, held: KeywordItems, fact: StoredFact, at: str) -> None:
-        """Keep what a purged value had replaced from coming back with a later import."""
+        """Prevent that an import restores what a purged value had replaced."""
         if "purged" in fact and "expires_at" not in fact:
             held.retractions = held.retractions or Retractions()
             held.retractions.floor = max(held.retractions.floor, order_of(fact, at))
@@ -389,7 +385,7 @@ class Ledger(LedgerReads):
             held.retractions.rejected.discard(digest_of(key))
 
     def _propose(self, held: KeywordItems, value: JsonValue, fact: StoredFact, at: str) -> None:
-        if held.proposals is None:  # an empty one is false
+        if held.proposals is None:  # not `or`: an empty one is falsy
             held.proposals = Proposals()
         key = canonical(value)
         item = held.proposals.values.get(key)
@@ -444,7 +440,7 @@ class Ledger(LedgerReads):
                 self._end(held, key, item, at)
                 self._ended(held, key, item, at)
             elif digest:
-                # Another copy has replaced it before; what was said of it until now stays ended.
+                # Another copy had replaced it before. Earlier statements about it stay ended.
                 held.retractions = held.retractions or Retractions()
                 held.retractions.end(digest, (at, ""))
             if held.proposals is not None:
@@ -453,11 +449,11 @@ class Ledger(LedgerReads):
                 self._cancel(held, at, digest=digest)
 
     def _end(self, held: KeywordItems, key: Canonical, item: Item, at: str) -> None:
-        """End what was said of a forgotten value until now, also if it is recorded later."""
+        """End what was said of a forgotten value until now, even if it is recorded later."""
         held.retractions = held.retractions or Retractions()
         held.retractions.end(digest_of(key), max((at, ""), item.last))
-        # The value had replaced what was said before it: an older save of another value must not
-        # become current in its place when it arrives later.
+        # The value had replaced earlier ones: an older save of another value that arrives later
+        # must not become current instead.
         if held.fact_type == "SINGLE":
             held.retractions.floor = max(held.retractions.floor, item.last)
 
@@ -520,7 +516,7 @@ class Ledger(LedgerReads):
                 continue
             key = canonical(value)
             plan = Plan(part, Item(0, value, fact, at, self._by), key, at, self._by)
-            # A proposal does not move what is current.
+            # A proposal does not change what is current.
             is_idle = position in proposed and not plan.is_stub
             if position in past or is_idle or self._is_moved(held, plan):
                 self._passed_over(fact, value, at)
@@ -535,7 +531,7 @@ class Ledger(LedgerReads):
             self._note_late(fact["id"])
 
     def _is_moved(self, held: KeywordItems, plan: Plan) -> bool:
-        """Return whether a plan was ended or moved by something that was said after it."""
+        """Return whether a later statement ended or moved a plan."""
         retractions = None if self._is_undoing or plan.is_stub else held.retractions
         if retractions is not None and retractions.has_ended(plan.said, plan.key):
             return True
@@ -594,7 +590,7 @@ class Ledger(LedgerReads):
         if is_said_again:
             self._dropped(plan.item, begin)
             return
-        # Restore the actor of the plan's own save: `_by` belongs to the entry that is applied next.
+        # Set the actor of the plan; `_by` is that of the entry to apply next.
         self._by, self._is_undoing = plan.by, False
         self._save(plan.fact, begin)
 
@@ -602,7 +598,7 @@ class Ledger(LedgerReads):
         """Return the items at `now`, with copies of the keywords whose plans have begun."""
         begun = self._begun_by(now)
         if self._copies[0] != (self._applied, begun):
-            # A ledger of the due keywords alone: what has begun elsewhere cannot change them.
+            # A ledger of the due keywords alone, as plans of other keywords do not affect them.
             twin = type(self)()
             due = {keyword for _, keyword in self._begins[self._begun : begun]}
             twin._by_keyword = {each: self._by_keyword[each].copied() for each in due}
@@ -632,7 +628,7 @@ class Ledger(LedgerReads):
 
 
 def _parts(fact: StoredFact) -> Iterator[tuple[int, JsonValue, StoredFact]]:
-    """Yield each value of a save, with its position and a save of it alone. A stub is one part."""
+    """Yield the values of a save with their positions, each as a save of its own; of a stub one."""
     if not fact.get("values"):
         yield 0, fact.get("value"), fact
         return
@@ -641,14 +637,14 @@ def _parts(fact: StoredFact) -> Iterator[tuple[int, JsonValue, StoredFact]]:
 
 
 def _same(held: KeywordItems, plan: Plan) -> list[Plan]:
-    """Return the plans of the same value that are moved by a plan, or that move it."""
+    """Return the plans of the same value that a plan moves, or that move it."""
     plans = () if plan.is_stub else held.plans or ()
     alike = [each for each in plans if each.key == plan.key and not each.is_stub]
     return [each for each in alike if not _between(held, plan, each.begin)]
 
 
 def _between(held: KeywordItems, plan: Plan, other: str) -> bool:
-    """Return whether a SINGLE keyword has another value between the begin of a plan and a time."""
+    """Return whether a SINGLE keyword has another value between a plan's begin and a time."""
     first, last = sorted((plan.begin, other))
     return plan.fact["type"] == "SINGLE" and any(
         each.key != plan.key and first < each.begin < last for each in held.plans or ()
@@ -656,14 +652,14 @@ def _between(held: KeywordItems, plan: Plan, other: str) -> bool:
 
 
 class KeywordSearches:
-    """Folds the parts of entries about some keywords, each in a ledger of its own."""
+    """Folds the parts of entries about each of some keywords into a ledger of its own."""
 
     def __init__(self, keywords: Iterable[str]) -> None:
         self.ledgers: dict[str, Ledger] = {keyword: Ledger() for keyword in keywords}
         self._recorded_at = ""
 
     def take(self, entries: Iterable[Entry]) -> None:
-        """Apply the next entries, in order; of other keywords only their time counts."""
+        """Apply the next entries in order; those about other keywords only move the time."""
         for entry in entries:
             for keyword in keywords_of(entry):
                 ledger = self.ledgers.get(keyword)

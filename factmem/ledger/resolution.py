@@ -28,7 +28,7 @@ from factmem.models.when import stamp
 __all__ = ["PlacedFact"]
 
 _DIGITS = 32
-"""Of the digest in a version."""
+"""The length of the digest in a version."""
 
 F_co = TypeVar("F_co", bound="AnyFact", default="AnyFact", covariant=True)
 
@@ -41,28 +41,28 @@ _WIDTH = {scope_type: width for width, scope_type in enumerate(MemoryScopeType)}
 
 
 def version_of(fact: AnyFact) -> str:
-    """Return a digest of a fact, and when its place recorded it last if it was loaded."""
+    """Return a digest of a fact, with the time of its last confirmation if it was loaded."""
     entry: Any = {**stored(fact), "description": ""}
     digest = sha256(orjson.dumps(entry, option=orjson.OPT_SORT_KEYS)).hexdigest()[:_DIGITS]
     return digest if fact.confirmed_at is None else f"{digest}-{stamp(fact.confirmed_at)}"
 
 
 def is_version(wanted: str, fact: AnyFact) -> bool:
-    """Return whether a loaded fact has a version; that of a fact that was saved names no time."""
+    """Return whether a fact has a version; that of a fact before its save has no time."""
     present = version_of(fact)
     return wanted in (present, present[:_DIGITS])
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedFact(Displayed, Generic[F_co]):
-    """A fact, and the place that it is in."""
+    """A fact and its place."""
 
     place: Place
     fact: F_co
 
     @property
     def heard_at(self) -> datetime:
-        """When its place last recorded it, or when it was said if the provider does not know."""
+        """When its place last recorded it; when it was said if the provider does not know that."""
         return self.fact.confirmed_at or self.fact.timestamp
 
     @property
@@ -82,7 +82,7 @@ class UnreadableConcept:
     place: Place
     keyword: str
     error: StoredFactError
-    """The first misfit."""
+    """The error of the first of these values."""
     count: int = 1
     """The number of values that do not fit."""
 
@@ -106,8 +106,8 @@ def resolve(
 ) -> Resolution[F]:
     """Resolve the facts found in one place or several.
 
-    An unreadable value hides less specific ones: if Alice's own value cannot be read, that of her
-    organisation is not shown instead.
+    An unreadable value hides less specific ones: if Alice's own value cannot be read, the value of
+    her organisation is not returned instead.
 
     Facts of one keyword with different types are resolved in the type of the most specific place.
     The result does not depend on the order of places; the facts of a place keep their order.
@@ -140,7 +140,7 @@ def _of_concept(
 
 
 def _specificity(place: Place) -> tuple[int, int]:
-    """Return how specific a place is; less is more specific."""
+    """Return the sort key of a place by how specific it is, the most specific first."""
     return place.subject.priority_level, _WIDTH[place.scope.type]
 
 
@@ -163,7 +163,7 @@ def _unreadable_order(unreadable: UnreadableConcept) -> tuple[str, tuple[str, ..
 
 
 def _united(found: list[PlacedFact[F]]) -> list[PlacedFact[F]]:
-    """Return the facts with each value in the first of the places that has it."""
+    """Return the facts, each value only in the most specific place that has it."""
     seen: set[Canonical] = set()
     united: list[PlacedFact[F]] = []
     for placed in found:
@@ -186,7 +186,7 @@ def _key(fact: AnyFact, value: object) -> Canonical:
         return value
     try:
         return canonical(fact.concept.codec.dump(value, fact.concept.keyword))
-    except ValueError:  # from a custom provider, without a JSON form: equal to no other value
+    except ValueError:  # a custom provider's value without a JSON form, equal to no other
         return f"{id(value)}".encode()
 
 
@@ -207,7 +207,7 @@ def resolve_entities(
 
     Args:
         found: The current facts of the places.
-        unreadable: Their values that cannot be read, which hide less specific ones.
+        unreadable: Their unreadable values, which hide less specific ones.
         places: All places, including those without facts.
     """
     apart = _entities_apart(places)
@@ -224,7 +224,7 @@ def resolve_entities(
 
 
 def seen_together(places: Iterable[Place]) -> Mapping[Identity, Sequence[Identity]]:
-    """Return for each place the places that determine which of its facts apply."""
+    """Return for each place those whose facts decide which of its facts apply."""
     places = list(places)
     apart = _entities_apart(places)
     everything = [place.identity for place in places]
@@ -242,7 +242,7 @@ def seen_together(places: Iterable[Place]) -> Mapping[Identity, Sequence[Identit
 
 
 def _entities_apart(places: Iterable[Place]) -> set[_Entity]:
-    """Return the entities of the subjects that have more than one of them here."""
+    """Return the entities of the subjects of which there are several here."""
     entities: dict[str, set[_Entity]] = {}
     for place in places:
         entities.setdefault(place.subject.name, set()).add(_entity(place))

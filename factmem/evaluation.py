@@ -34,8 +34,7 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.models._values import normalized
 from factmem.models.facts import AnyFact
 from factmem.models.places import Place
-from factmem.recall._documents import plain_values
-from factmem.recall.match import TurnMatch, prompt_line
+from factmem.recall.match import TurnMatch, plain_values, prompt_line
 
 __all__ = ["EvalCase", "EvalReport", "assert_cases"]
 

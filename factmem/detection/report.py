@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from enum import StrEnum
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import JsonValue
 
@@ -19,9 +19,11 @@ from factmem.models.facts import AnyConcept, Concept, FactSource, SourceKind, co
 from factmem.models.places import Identity, Place
 from factmem.models.profile import Concepts
 from factmem.models.when import zone_named
-from factmem.prompt._transcript import Transcript, checked_trust
 from factmem.providers.results import Moment
 from factmem.usage import Usage
+
+if TYPE_CHECKING:
+    from factmem.prompt._transcript import Transcript
 
 __all__ = ["Detection", "DetectionReport", "RejectionReason"]
 
@@ -232,7 +234,12 @@ class Detection:
     def __post_init__(self) -> None:
         if self.only is not None:
             object.__setattr__(self, "only", tuple(concepts_by_keyword(self.only, "only").values()))
-        object.__setattr__(self, "trust", frozenset(checked_trust(self.trust)))
+        trusted: set[SourceKind] = set()
+        if self.trust != ():
+            from factmem.prompt._transcript import checked_trust  # few programs trust others
+
+            trusted = checked_trust(self.trust)
+        object.__setattr__(self, "trust", frozenset(trusted))
         example = "speaker='alice', or speaker={'Alice Lee': 'alice'}"
         if isinstance(self.speaker, Mapping):
             for each in (*self.speaker.keys(), *self.speaker.values()):
@@ -252,7 +259,7 @@ class Detection:
 class DetectionRequest:
     """One request to find facts in a chat, independent of the model that answers it."""
 
-    transcript: Transcript
+    transcript: "Transcript"
     """The chat."""
     places: Sequence[Place]
     """The places where facts may be saved; no two share a subject name and a scope type."""

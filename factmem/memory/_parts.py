@@ -36,7 +36,6 @@ from factmem.models.facts import (
 from factmem.models.places import Boundary, Identity, MemoryScope, MemorySubject, Place
 from factmem.models.profile import Concepts
 from factmem.models.when import TimeProvider
-from factmem.prompt._transcript import Transcript
 from factmem.prompt.memory_message import MemoryMessage, MessageForm
 from factmem.providers._view import FactReader, view_of
 from factmem.providers.provider import AgentMemoryProvider, is_complete
@@ -48,6 +47,7 @@ from factmem.recall.match import RecallSettings
 if TYPE_CHECKING:
     from factmem.detection._detector import FactDetector
     from factmem.detection._synonyms import KeywordSynonyms
+    from factmem.prompt._transcript import Transcript
     from factmem.recall._search import FactSearch, TurnSearch
 
 
@@ -281,6 +281,8 @@ async def detect_in_chat(
         wanted = parts.settings.detection
         if detection is not None:
             wanted = expect(detection, Detection, "detection", "detection=Detection()")
+        from factmem.prompt._transcript import Transcript  # slow import
+
         transcript = Transcript(
             messages,
             trust=wanted.trust,
@@ -315,6 +317,8 @@ async def detect_in_texts(
         given = [texts] if isinstance(texts, str) else texts
         checked, origin = expect_all(given, str, "text", example), _checked_source(source)
         parts.required_model()
+        from factmem.prompt._transcript import Transcript  # slow import
+
         transcript = Transcript(
             [{"role": "user", "content": text} for text in checked],
             written_by=origin.kind if origin else None,
@@ -333,7 +337,7 @@ def _moment(parts: MemoryParts, wanted: Detection) -> datetime:
 
 def _request(
     parts: MemoryParts,
-    transcript: Transcript,
+    transcript: "Transcript",
     places: Sequence[Place],
     conversation: str | None,
     wanted: Detection,

@@ -49,8 +49,7 @@ from factmem.models.when import When, day_in
 from factmem.prompt._transcript import folded
 from factmem.prompt.memory_message import harmless
 from factmem.providers.results import RetractedFact
-from factmem.recall._documents import plain_values
-from factmem.recall.match import TurnMatch
+from factmem.recall.match import TurnMatch, plain_values
 
 __all__ = ["MemoryTool"]
 

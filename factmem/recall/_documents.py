@@ -19,7 +19,7 @@ from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain, count, islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from factmem._text.analysis import FUNCTION_WORDS, Word, words
 from factmem._text.spoken_time import SpokenTime, spoken_times
@@ -28,6 +28,7 @@ from factmem.models._values import normalized
 from factmem.models.facts import AnyFact, Concept, FactSource, FactType, SingleFact, SourceKind
 from factmem.models.when import when_of
 from factmem.providers.conversations import Turn
+from factmem.recall.match import plain_values
 
 LONGEST_TEXT = 4_000
 """The maximum number of embedded characters of a fact. Every model accepts that many."""
@@ -72,20 +73,6 @@ def said(fact: AnyFact) -> str:
 def text_digest(text: str) -> bytes:
     """Return a digest of 16 bytes, the key of a text's vector."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def plain_values(fact: AnyFact) -> list[Any]:
-    """Return the values of a fact as plain JSON."""
-    concept = fact.concept
-    if concept.codec.is_plain_text:
-        return list(fact.values)
-    plain: list[Any] = []
-    for value in fact.values:
-        try:
-            plain.append(concept.codec.dump(value, concept.keyword))
-        except ValueError:  # the loaded value is not valid for saving
-            plain.append(str(value))
-    return plain
 
 
 FIELD_WEIGHTS = {"quote": 0.5}

@@ -30,8 +30,6 @@ from factmem.ledger.resolution import PlacedFact, UnreadableConcept, resolve_ent
 from factmem.models.facts import AnyFact, FactType
 from factmem.models.places import Identity, Place
 from factmem.providers.results import PlaceChanges
-from factmem.recall._documents import meaning_of, text_digest
-from factmem.recall._fact_index import FactIndex
 from factmem.recall._place_vectors import PlaceVectors, QuestionVectors
 from factmem.recall.match import Match, RecallQuery
 
@@ -185,10 +183,14 @@ class PlaceCache:
             return known
         if not self._has_meaning:
             return KnownFact(fact, b"")
+        from factmem.recall._documents import meaning_of, text_digest
+
         return KnownFact(fact, text_digest(meaning_of(fact, self.identity[3])))
 
     def to_embed(self, snapshot: PlaceSnapshot) -> tuple[AbstractSet[bytes], dict[bytes, str]]:
         """Return the digests of all texts of a snapshot, and the texts that lack a vector."""
+        from factmem.recall._documents import meaning_of
+
         facts = snapshot.by_digest()
         missing = self.vectors.missing(facts.keys())
         return facts.keys(), {each: meaning_of(facts[each], self.identity[3]) for each in missing}
@@ -313,6 +315,8 @@ class PlacesIndex:
         self.turn: PerLoop[Lock] = PerLoop(Lock)
         """Held by the searching task of an event loop, so that others wait without a thread."""
         self._lock = threading.Lock()
+        from factmem.recall._fact_index import FactIndex
+
         self._index = FactIndex(self.places.values())
         self._together = seen_together(self.places.values())
         self._snapshots: dict[Identity, PlaceSnapshot] = dict.fromkeys(self.places, EMPTY)

@@ -18,13 +18,26 @@ from factmem.models.places import Place
 from factmem.models.recall_filter import OPEN, RecallFilter
 from factmem.prompt.memory_message import LoadReport, harmless, period_text, value_text
 from factmem.providers.conversations import Turn
-from factmem.recall._documents import plain_values
 
 __all__ = ["Match", "RecallResult", "RecallSettings", "RecallWeights"]
 
 _CONFIDENCE = {False: (0.39, 8.5), True: (0.31, 12.7)}
 """The middle and the steepness of a logistic regression from the best match's relevance to whether
 a question has an answer, without an embedder and with one. Fitted on 569 questions."""
+
+
+def plain_values(fact: AnyFact) -> list[Any]:
+    """Return the values of a fact as plain JSON."""
+    concept = fact.concept
+    if concept.codec.is_plain_text:
+        return list(fact.values)
+    plain: list[Any] = []
+    for value in fact.values:
+        try:
+            plain.append(concept.codec.dump(value, concept.keyword))
+        except ValueError:  # the loaded value is not valid for saving
+            plain.append(str(value))
+    return plain
 
 
 def prompt_line(fact: AnyFact) -> str:

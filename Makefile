@@ -8,7 +8,6 @@ CASES = 10000
 ROTATIONS = 200
 FAULTS = 3000
 POWER_CUTS = 500
-HISTORIES = 500
 REMOVALS = 2000
 CHATS = 10000
 WEB_SECONDS = 60
@@ -116,7 +115,6 @@ else
 	$(python) -m tests.storms.tampering --cases $(CASES)
 	$(python) -m tests.storms.hostile --cases $(CASES)
 	$(python) -m tests.scaling
-	HISTORIES=$(HISTORIES) $(python) -m pytest $(workers) -m '' tests/providers/test_erasing.py -k histories --thorough
 	$(python) -m tests.storms.chats --chats $(CHATS) --postgres
 endif
 	$(python) -m tests.storms.http_service --seconds $(WEB_SECONDS)

@@ -10,7 +10,7 @@ import pytest
 from factmem.errors import StoredFactError
 from factmem.models.facts import AnyFact, Concept, FactType, SingleFact
 from factmem.providers.store import FactStore
-from factmem.testing._facts import AGENT, LANGUAGES, USER, languages, theme
+from factmem.testing._facts import AGENT, LANGUAGES, USER, languages
 from factmem.testing.clock import SettableClock
 from tests.contracts.place_changes import CHANGES, begin, by_keyword, change, current, shown
 from tests.contracts.steps import DAYS, LENGTH, SEEDS, Steps
@@ -128,16 +128,6 @@ class Changes:
         changes = await provider.changes(USER, AGENT, since=since)
 
         assert changes is None or (changes.version, changes.facts) == (since, {})
-
-    async def test_what_has_come_to_be_is_followed(self, provider: FactStore) -> None:
-        """From before the place exists, and after it is erased and created again."""
-        follower = _Follower(provider)
-        await follower.check()
-        for value in ("dark", "light"):
-            await provider.save(theme(value), USER, AGENT)
-            await follower.check()
-            await provider.erase(USER, AGENT)
-            await follower.check()
 
     async def test_changes_while_others_save_lose_none(self, provider: FactStore) -> None:
         """The returned version is that of the changes, not a later one."""

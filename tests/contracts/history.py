@@ -85,19 +85,6 @@ class History:
         assert (as_text.fact.values, as_text.is_unreadable) == ((2**70,), True)
         assert not recorded[0].is_unreadable
 
-    async def test_named_concepts_are_typed_among_all(self, provider: FactStore) -> None:
-        """`load_all` returns the values of the passed concepts in their types."""
-        age = Concept("age", "The user's age", value_type=int)
-        await provider.save(SingleFact(age, 2**70), USER, AGENT)
-        await provider.save(theme("dark"), USER, AGENT)
-
-        loaded = await provider.load_all(USER, AGENT, concepts=[age])
-
-        assert [(fact.concept, fact.values) for fact in loaded] == [
-            (age, (2**70,)),
-            (THEME, ("dark",)),
-        ]
-
     async def test_a_value_that_does_not_fit_is_plain_among_all(self, provider: FactStore) -> None:
         """The other values of its concept are typed, also those of the same save."""
         years = Concept("years", "Years", FactType.MULTIPLE, value_type=int)

@@ -135,21 +135,6 @@ class Indexes:
                 assert await _keep(provider, what.encode())
                 assert await _kept(provider) == what.encode()
 
-    @pytest.mark.parametrize("what", REMOVALS)
-    async def test_what_is_removed_leaves_no_index(
-        self, provider: FactStore, second: FactStore, clock: SettableClock, what: str
-    ) -> None:
-        """For any instance, and also after the next save."""
-        await begin(provider)
-        assert await _keep(provider)
-        assert await _kept(second) == INDEX
-
-        await change(what, provider, clock)
-
-        assert [await _kept(store) for store in (provider, second)] == [None, None]
-        await provider.save(theme("dark"), USER, AGENT)
-        assert [await _kept(store) for store in (provider, second)] == [None, None]
-
     async def test_purging_what_was_forgotten_before_leaves_no_index(
         self, provider: FactStore
     ) -> None:

@@ -98,12 +98,3 @@ class Statements(NewStores):
         assert (learned, await themes(provider)) == (Learned(refused=(gone,)), ["green"])
         events = await provider.history(THEME, USER, AGENT)
         assert [each.action for each in events] == [HistoryAction.SAVED, HistoryAction.SUPERSEDED]
-
-    async def test_of_equal_times_the_one_recorded_later_counts(self, provider: FactStore) -> None:
-        """A retraction removes a value that was stated at the same time."""
-        await stated(provider, theme("green", timestamp=said(2)))
-        gone = RetractedFact(THEME, "green", said(2))
-
-        learned = await provider.learn([], USER, AGENT, retracted=[gone])
-
-        assert (learned, await themes(provider)) == (Learned(), [])

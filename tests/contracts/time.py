@@ -1,9 +1,7 @@
 """Tests of expiry, wrong clocks and `as_of`."""
 
 from datetime import datetime, timedelta
-from typing import Any
 
-from factmem.models.facts import Concept, FactState, FactType, SingleFact
 from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
@@ -34,26 +32,6 @@ class Expiry:
         assert await provider.load_by_description("theme", USER, AGENT) == []
         assert [info.count for info in await provider.places()] == [0]
         assert await provider.forget(USER, AGENT, concept=THEME) == 0
-
-    async def test_what_is_not_current_expires(
-        self, provider: FactStore, clock: SettableClock
-    ) -> None:
-        """A proposal, and a value that was over when it was said."""
-        kept: Any = {"expires_at": START + HOUR}
-        gone = SingleFact(
-            THEME, "dark", timestamp=START, since=START - 2 * HOUR, until=START - HOUR, **kept
-        )
-        proposal = SingleFact(THEME, "red", state=FactState.PROPOSED, **kept)
-        for fact in (theme("light"), gone, proposal):
-            await provider.save(fact, USER, AGENT)
-        assert len(await provider.proposals(USER, AGENT)) == 1
-
-        clock.now = START + HOUR
-
-        assert await provider.proposals(USER, AGENT) == []
-        held = await provider.load(THEME, USER, AGENT, valid_at=START - 2 * HOUR)
-        assert "dark" not in [fact.value for fact in held]
-        assert await themes(provider) == ["light"]
 
     async def test_what_expired_does_not_come_back(
         self, provider: FactStore, clock: SettableClock
@@ -130,28 +108,3 @@ class LookingBack:
         assert await themes(provider, forgotten) == []
         assert await themes(provider, again) == ["dark"]
         assert await themes(provider) == ["dark"]
-
-    async def test_expiry_is_judged_then(self, provider: FactStore, clock: SettableClock) -> None:
-        """It includes values that had not expired by then; in the future, it omits expired ones."""
-        expires = START + HOUR
-        await provider.save(theme("dark", expires_at=expires), USER, AGENT)
-        before = [await themes(provider, START), await themes(provider, expires)]
-        clock.now = START + 2 * HOUR
-
-        after = [await themes(provider, START), await themes(provider, expires)]
-
-        assert before == after == [["dark"], []]
-        assert await themes(provider) == []
-
-    async def test_all_facts_of_a_moment(self, provider: FactStore, clock: SettableClock) -> None:
-        """With the type and description that a concept had then."""
-        await provider.save(theme("dark"), USER, AGENT)
-        clock.advance()
-        later = Concept("ide-theme", "Themes", FactType.SINGLE)
-        await provider.save(SingleFact(later, "light"), USER, AGENT)
-        await provider.save(languages("java"), USER, AGENT)
-
-        (fact,) = await provider.load_all(USER, AGENT, as_of=START)
-
-        assert fact.values == ("dark",)
-        assert fact.concept.description == THEME.description

@@ -35,6 +35,7 @@ CORE = {
     "providers/_sql/sealing.py": ["tests/providers/test_sealing.py",
                                   "tests/providers/test_indexes.py",
                                   "tests/storms/test_tampering.py"],
+    "providers/_sqlite/gaps.py": ["tests/providers/test_gaps.py"],
     "providers/_sql/places.py": ["tests/providers/test_large_places.py",
                                  "tests/providers/test_local_file.py",
                                  "tests/storms/test_tampering.py"],

@@ -3,18 +3,19 @@
 The errors of parsers are `ValueError`s, as those of wrong arguments, and quote what they parse.
 """
 
+import uuid
 from collections.abc import Awaitable, Callable
 
 import psycopg
 import pytest
 
+from factmem.encryption import Aes256GCMEncryptor
 from factmem.errors import CorruptJournalError
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing._facts import AGENT, LANGUAGES, USER, languages
 from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import NewStore
-from tests.postgres.tampering import tampered
-from tests.storms.changed_rows import unnoticed
+from tests.storms.changed_rows import TABLES, Tables, Trial, changes, run, unnoticed
 
 Read = Callable[[PostgresMemoryProvider], Awaitable[object]]
 
@@ -121,9 +122,54 @@ async def test_names(new_store: NewStore, dsn: str, store: str, names: bytes) ->
         await _fails(READS[name], new_store())
 
 
+KINDS = changes(
+    without={"store", "name", "id", "mode", "place", "mark", "recorded_at", "purged", "erasures"}
+)
+
+
+class Rows(Trial):
+    """An encrypted store on a server."""
+
+    refusals = (psycopg.Error,)
+
+    def __init__(self, dsn: str, connection: psycopg.Connection) -> None:
+        super().__init__(KINDS, is_encrypted=True)
+        self._dsn, self._connection, self._name = dsn, connection, uuid.uuid4().hex
+        self._key = Aes256GCMEncryptor.generate_key()
+
+    def opened(self) -> PostgresMemoryProvider:
+        encryption = Aes256GCMEncryptor(self._key)
+        return PostgresMemoryProvider(self._dsn, store=self._name, encryption=encryption)
+
+    def tables(self) -> Tables:
+        query = "SELECT store FROM factmem.stores WHERE name = %s"
+        ((self._number,),) = self._connection.execute(query, [self._name]).fetchall()
+        found: Tables = {}
+        for table in TABLES:
+            mine = f"SELECT * FROM factmem.{table} WHERE store = %s"
+            cursor = self._connection.execute(mine, [self._number])
+            names = [column.name for column in cursor.description or ()]
+            found[table] = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        return found
+
+    def write(self, tables: Tables) -> None:
+        with self._connection.transaction():
+            for table in TABLES:
+                mine = f"DELETE FROM factmem.{table} WHERE store = %s"
+                self._connection.execute(mine, [self._number])
+                for row in tables[table]:
+                    marks = ",".join(["%s"] * len(row))
+                    self._connection.execute(
+                        f"INSERT INTO factmem.{table} ({','.join(row)}) OVERRIDING SYSTEM VALUE "
+                        f"VALUES ({marks})",
+                        list(row.values()),
+                    )
+
+
 async def test_no_change_goes_unnoticed(cluster: Cluster) -> None:
     """With an anchor from outside the database."""
-    outcomes = await tampered(cluster.dsn(), cases=50, seed=7)
+    with psycopg.connect(cluster.dsn(), autocommit=True) as connection:
+        outcomes = await run(Rows(cluster.dsn(), connection), KINDS, cases=50, seed=7)
 
     assert unnoticed(outcomes) == []
     assert sum(each.is_noticed for each in outcomes) > 25

@@ -83,22 +83,6 @@ async def test_rotation_shuts_out_the_old_key_while_others_write(
         await sealed().load(LANGUAGES, USER, AGENT)
 
 
-async def test_a_rotation_that_was_cut_short_is_finished_by_another(
-    sealed: Callable[..., PostgresMemoryProvider], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By calling it again, also from a process that has the old key only."""
-    provider = sealed()
-    await _saved(provider)
-    with monkeypatch.context() as patched:
-        patched.setattr("factmem.providers._sql.keys.StoreKeys._outdated", lambda _: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            await provider.keys.rotate(OTHER)
-
-    await sealed().keys.rotate(OTHER)
-
-    assert len(await sealed(OTHER).load(LANGUAGES, USER, AGENT)) == 3
-
-
 async def test_a_place_that_was_changed_is_neither_saved_to_nor_counted(
     sealed: Callable[..., PostgresMemoryProvider], dsn: str, store: str
 ) -> None:

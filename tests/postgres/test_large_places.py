@@ -12,7 +12,6 @@ import psycopg
 import pytest
 
 from factmem.encryption import Aes256GCMEncryptor
-from factmem.errors import CorruptJournalError
 from factmem.ledger.entries import Entry, decoded, keywords_of, stamped, stored
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.models.places import identity_of
@@ -152,34 +151,6 @@ async def test_it_is_a_place_like_any_other(opened: Opened, rows: Rows, seed: in
             _check_topics(rows)
 
 
-async def test_one_concept_is_loaded_by_its_lines(
-    new_store: NewStore, monkeypatch: pytest.MonkeyPatch, rows: Rows
-) -> None:
-    """The first load of a cold plain place reads no other line; the next one reads all of it."""
-    await _fill(new_store(), 40)
-    await new_store().save(theme("dark"), USER, AGENT)
-    await new_store().save(theme("light"), USER, AGENT)
-    assert await new_store().load(THEME, USER, AGENT)  # it makes the index
-    _check_topics(rows)
-    read: list[int] = []
-    entries_of = lines.entries_of
-
-    def count(bodies: list[bytes], times: list[int]) -> list[Entry]:
-        read.append(len(bodies))
-        return entries_of(bodies, times)
-
-    monkeypatch.setattr(places, "entries_of", count)
-    cold = new_store()
-    assert [fact.value for fact in await cold.load(THEME, USER, AGENT)] == ["light"]
-    assert read == [2]
-    # Nor does the damage of another line matter to it.
-    rows("UPDATE factmem.entries SET line = 'damaged' WHERE {mine} AND number = 7")
-    cold = new_store()
-    assert [fact.value for fact in await cold.load(THEME, USER, AGENT)] == ["light"]
-    with pytest.raises(CorruptJournalError):
-        await cold.load(LANGUAGES, USER, AGENT)
-
-
 async def test_a_small_place_is_read_at_once(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch, rows: Rows
 ) -> None:
@@ -210,17 +181,6 @@ async def test_a_save_of_many_facts_is_several_lines(opened: Opened, rows: Rows)
         found = await cold.load(MANY[number], USER, AGENT)
         assert [fact.values for fact in found] == [(f"v{n}",) for n in range(number, 10, 4)]
     assert (await opened().load(wide, USER, AGENT))[0].value == 2**70
-
-
-async def test_lines_have_at_most_256_facts(
-    new_store: NewStore, monkeypatch: pytest.MonkeyPatch, rows: Rows
-) -> None:
-    """Of 1,000 facts in one save."""
-    monkeypatch.setattr(lines, "_MOST_FACTS", 256)
-    facts: list[Any] = [SingleFact(Concept(f"c{n}", "A thing"), "x" * 50) for n in range(1000)]
-    await new_store().save_many(facts, USER, AGENT)
-    assert _lines(rows) == 4
-    assert len(await new_store().load_all(USER, AGENT)) == 1000
 
 
 async def test_a_purge_leaves_nothing_in_any_row(opened: Opened, rows: Rows) -> None:
@@ -273,33 +233,6 @@ async def test_changes_keep_what_was_read(opened: Opened, monkeypatch: pytest.Mo
     assert found == await opened().load_all(USER, AGENT)
     assert len(found) == 30
     assert [fact.value for fact in await provider.load(THEME, USER, AGENT)] == ["light"]
-
-
-@pytest.mark.parametrize("kind", ["plain", "sealed"])
-async def test_an_anchor_stays_true_while_a_place_grows(
-    new_store: NewStore, rows: Rows, kind: str
-) -> None:
-    """It knows the line that was the last one, also after a rotation."""
-    other = Aes256GCMEncryptor.generate_key()
-    encryption = Aes256GCMEncryptor(KEY) if kind == "sealed" else None
-    provider = new_store(encryption=encryption)
-    await _fill(provider, 9)
-    anchor = await provider.anchor()
-    await _fill(provider, 30)
-    await provider.verify(anchor)
-    if encryption is not None:
-        await provider.keys.rotate(other)
-        fresh = new_store(encryption=Aes256GCMEncryptor(other))
-        await fresh.verify(anchor)
-        assert len(await fresh.load(LANGUAGES, USER, AGENT)) == 30
-        return
-    rows(
-        "UPDATE factmem.entries SET line = convert_to(replace(convert_from(line, 'UTF8'), "
-        "'v8', 'v0'), 'UTF8') WHERE {mine} AND number = 9"
-    )
-    await provider.verify()
-    with pytest.raises(CorruptJournalError, match="another entry 9"):
-        await provider.verify(anchor)
 
 
 async def test_keywords_with_one_hash_are_distinguished(

@@ -171,34 +171,6 @@ async def test_others_go_on_while_keys_are_destroyed(
     assert len(_keys(path)) == 1
 
 
-@pytest.mark.parametrize("step", ["_rewrap", "_renewed", "renew", "destroy_unused"])
-async def test_one_that_was_cut_short_is_done_again(
-    opened: Callable[[], PostgresMemoryProvider], monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    """Wherever it ended, the store opens, and the next call finishes."""
-    provider = opened()
-    await provider.save(theme("dark"), ALICE, AGENT)
-    owner = StoreKeys if step.startswith("_") else KeyFile
-    whole, calls = getattr(owner, step), 0
-
-    def broken(*arguments: object) -> object:
-        nonlocal calls
-        calls += 1
-        done = None if step == "destroy_unused" else whole(*arguments)
-        if step != "destroy_unused" or calls == 2:
-            raise ZeroDivisionError
-        return done
-
-    with monkeypatch.context() as patched:
-        patched.setattr(owner, step, broken)
-        with pytest.raises(ZeroDivisionError):
-            await provider.shred()
-
-    assert [fact.value for fact in await opened().load(THEME, ALICE, AGENT)] == ["dark"]
-    await opened().shred()
-    assert [fact.value for fact in await provider.load(THEME, ALICE, AGENT)] == ["dark"]
-
-
 async def test_keys_that_cannot_be_destroyed_are_refused(
     new_store: NewStore, opened: Callable[[], PostgresMemoryProvider]
 ) -> None:

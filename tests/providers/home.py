@@ -31,10 +31,6 @@ class StoreFolder:
         """Return the same for another folder."""
         return replace(self, path=path)
 
-    def with_keys(self, *keys: str) -> "StoreFolder":
-        """Return the same with other keys."""
-        return replace(self, keys=keys)
-
     def files(self) -> dict[str, bytes]:
         """Return all files, by their path in the folder."""
         return {name: content for name, content in _files_in(self.path) if content is not None}

@@ -1,7 +1,5 @@
 """Values that are gone from every file of a durable store, and receipts that say so."""
 
-import os
-import random
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
@@ -22,12 +20,6 @@ MARK = "zyzzyva"
 
 SECRETS = [MARK, f'"{MARK}"\n\\ \u00fc\U0001f95d', f"{MARK} " * 5000]
 """Values with the word: a short one, one that JSON escapes, and one that needs several pages."""
-
-SEEDS = range(int(os.environ.get("HISTORIES", "12")))
-"""The seeds of random histories, each a repeatable test; `HISTORIES=500` runs more."""
-
-LENGTH = 30
-"""The number of steps of a random history."""
 
 Step = Callable[[LocalFileMemoryProvider, str], Awaitable[object]]
 
@@ -205,121 +197,3 @@ async def test_old_history_is_in_no_file(home: StoreFolder, *, is_tidied: bool) 
     async with home.open(clock) as store:
         assert await values(store) == ["java"]
         assert [fact.value for fact in await store.load(THEME, ALICE, AGENT)] == ["dark"]
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-async def test_nothing_is_left_after_random_histories(home: StoreFolder, seed: int) -> None:
-    """Of what was purged, erased or compacted, after each such step."""
-    await random_history(home, seed)
-
-
-async def random_history(home: StoreFolder, seed: int) -> None:
-    """Make a random history in two places, and check that no file has a value that must be gone."""
-    store = home.open()
-    try:
-        history = _RandomHistory(store, home, seed)
-        for _ in range(LENGTH):
-            if history.random.random() < 0.1:
-                await store.aclose()
-                history.check()
-                store = history.store = home.open()
-            await history.take()
-    finally:
-        await store.aclose()
-    history.check()
-
-
-class _RandomHistory:
-    def __init__(self, store: LocalFileMemoryProvider, home: StoreFolder, seed: int) -> None:
-        self.store, self._home = store, home
-        self.random = random.Random(seed)
-        self._number = 0
-        self._current: dict[str, list[str]] = {"alice": [], "bob": []}
-        """The current languages of each place."""
-        self._forgotten: dict[str, list[str]] = {"alice": [], "bob": []}
-        self._themes: dict[str, list[str]] = {"alice": [], "bob": []}
-        """The themes that were ever saved; all but the last one are replaced."""
-        self._indexed: set[str] = set()
-        """Values in an index, which a compaction may leave."""
-        self._gone: list[str] = []
-        self._done: list[str] = []
-
-    def check(self) -> None:
-        """Check that no value that must be gone is in a file."""
-        content = b"".join(self._home.files().values())
-        found = [value for value in self._gone if _unit(value).encode() in content]
-        assert found == [], "after:\n" + "\n".join(self._done)
-
-    async def take(self) -> None:
-        """Do the next step in one of the places."""
-        kinds = [self._save] * 5 + [self._replace] * 3 + [self._forget, self._confirm] * 2
-        kinds += [self._compact, self._purge, self._purge_themes, self._erase]
-        kind, name = self.random.choice(kinds), self.random.choice(list(self._current))
-        self._done.append(f"{kind.__name__} {name}")
-        await kind(name)
-        if kind in (self._compact, self._purge, self._purge_themes, self._erase):
-            self.check()
-
-    def _new(self) -> str:
-        self._number += 1
-        size = self.random.choice([1, 1, 1, 30, 3000])
-        # Of one width: the end of "<21-" behind a page's pointer that ends with "<" looks like
-        # "<1-".
-        return f"<{self._number:04}-{MARK}>" * size
-
-    async def _save(self, name: str) -> None:
-        added = [self._new() for _ in range(self.random.choice([1, 1, 3]))]
-        await self.store.save(languages(*added), PERSON.of(name), AGENT)
-        self._current[name] += added
-
-    async def _replace(self, name: str) -> None:
-        self._themes[name].append(self._new())
-        await self.store.save(theme(self._themes[name][-1]), PERSON.of(name), AGENT)
-
-    async def _forget(self, name: str) -> None:
-        if self._current[name]:
-            value = self._taken(name)
-            await self.store.forget(PERSON.of(name), AGENT, concept=LANGUAGES, value=value)
-            self._forgotten[name].append(value)
-
-    async def _confirm(self, name: str) -> None:
-        if self._current[name]:
-            value = self.random.choice(self._current[name])
-            await self.store.save(languages(value), PERSON.of(name), AGENT)
-            await _index(self.store, PERSON.of(name), value)
-            self._indexed.add(value)
-
-    async def _compact(self, name: str) -> None:
-        await self.store.compact(PERSON.of(name), AGENT)
-        old = [*self._forgotten[name], *self._themes[name][:-1]]
-        self._gone += [value for value in old if value not in self._indexed]
-        self._forgotten[name] = [value for value in old if value in self._indexed]
-        del self._themes[name][:-1]
-
-    async def _purge(self, name: str) -> None:
-        if self._current[name]:
-            value = self._taken(name)
-            where = PERSON.of(name)
-            await self.store.forget(where, AGENT, concept=LANGUAGES, value=value, purge=True)
-            self._gone.append(value)
-
-    async def _purge_themes(self, name: str) -> None:
-        await self.store.forget(PERSON.of(name), AGENT, concept=THEME, purge=True)
-        self._gone += self._themes[name]
-        self._themes[name] = []
-
-    async def _erase(self, name: str) -> None:
-        receipt = await self.store.erase(PERSON.of(name), AGENT)
-        assert receipt.count == len(self._current[name]) + bool(self._themes[name])
-        for values_of in (self._current, self._forgotten, self._themes):
-            self._gone += values_of[name]
-            values_of[name] = []
-
-    def _taken(self, name: str) -> str:
-        current = self._current[name]
-        return current.pop(self.random.randrange(len(current)))
-
-
-def _unit(value: str) -> str:
-    """Return the part that a long value repeats: no part of it may be left."""
-    return value[: value.index(">") + 1]

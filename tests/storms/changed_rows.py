@@ -1,6 +1,5 @@
 """Random changes to a store in any database: each is noticed, or changes nothing that is read."""
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from random import Random
@@ -257,20 +256,3 @@ _MOVES: dict[str, Change] = {
 def unnoticed(outcomes: list[Outcome]) -> list[Outcome]:
     """Return the changes that altered what is read without an error."""
     return [each for each in outcomes if not each.is_harmless and not each.is_noticed]
-
-
-def print_counts(kinds: Iterable[str], outcomes: list[Outcome]) -> None:
-    """Print a line for each kind of change."""
-    for kind in kinds:
-        counts = Counter[str]()
-        for each in (outcome for outcome in outcomes if outcome.kind == kind):
-            counts["all"] += 1
-            counts["alone"] += each.is_noticed_alone
-            counts["noticed"] += each.is_noticed
-            counts["harmless"] += each.is_harmless and not each.is_noticed
-            counts["wrong"] += not each.is_harmless and not each.is_noticed
-        print(
-            f"  {kind:30} {counts['all']:5}, noticed by reads {counts['alone']:5}, with an "
-            f"anchor {counts['noticed']:5}, harmless {counts['harmless']:5}, wrong "
-            f"{counts['wrong']:5}"
-        )

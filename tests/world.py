@@ -18,7 +18,7 @@ from factmem.models.when import TimeProvider, system_clock
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.provider import AgentMemoryProvider
-from factmem.providers.storages import EncryptedStorage
+from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
 from factmem.testing._facts import SAID
 from factmem.testing.chat import ScriptedChatModel
 
@@ -41,13 +41,20 @@ KINDS = ("memory", "plain", "encrypted")
 """The kinds of store that need no server."""
 
 
+def storage_of(*keys: Key | str, busy_timeout: float = 60.0) -> Storage:
+    """Return the storage of a store in files with these keys, or without any."""
+    if not keys:
+        return SimpleStorage(busy_timeout=busy_timeout)
+    return EncryptedStorage(Aes256GCMEncryptor(*keys), busy_timeout=busy_timeout)
+
+
 def store_of(
     kind: str, folder: Path, clock: TimeProvider = system_clock, **options: Any
 ) -> LocalStore:
     """Return an empty store of a kind; files are created below `folder`."""
     if kind == "memory":
         return InMemoryProvider(clock=clock, **options)
-    storage = EncryptedStorage(Aes256GCMEncryptor(Key.generate())) if kind == "encrypted" else None
+    storage = storage_of(*([Key.generate()] if kind == "encrypted" else []))
     return LocalFileMemoryProvider(folder / "store", storage=storage, clock=clock, **options)
 
 

@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+from factmem.models.facts import FactState, SingleFact
 from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
@@ -32,6 +33,18 @@ class Expiry:
         assert await provider.load_by_description("theme", USER, AGENT) == []
         assert [info.count for info in await provider.places()] == [0]
         assert await provider.forget(USER, AGENT, concept=THEME) == 0
+
+    async def test_a_proposal_expires(self, provider: FactStore, clock: SettableClock) -> None:
+        proposal = SingleFact(
+            THEME, "red", state=FactState.PROPOSED, expires_at=START + HOUR, timestamp=START
+        )
+        await provider.save(theme("light"), USER, AGENT)
+        await provider.save(proposal, USER, AGENT)
+        assert len(await provider.proposals(USER, AGENT)) == 1
+
+        clock.now = START + HOUR
+
+        assert await provider.proposals(USER, AGENT) == []
 
     async def test_what_expired_does_not_come_back(
         self, provider: FactStore, clock: SettableClock

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from factmem import MemorySubject
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.models.when import TimeProvider, system_clock
 from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.storages import EncryptedStorage
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, languages
+from tests.world import storage_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +23,7 @@ class StoreFolder:
 
     def open(self, clock: TimeProvider = system_clock) -> LocalFileMemoryProvider:
         """Return a new store on the folder."""
-        storage = EncryptedStorage(Aes256GCMEncryptor(*self.keys)) if self.keys else None
-        return LocalFileMemoryProvider(self.path, storage=storage, clock=clock)
+        return LocalFileMemoryProvider(self.path, storage=storage_of(*self.keys), clock=clock)
 
     def at(self, path: Path) -> "StoreFolder":
         """Return the same for another folder."""

@@ -126,35 +126,6 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("call", CALLS)
-async def test_a_later_version_asks_for_an_update(root: Path, storage: Storage, call: str) -> None:
-    """Nothing is read or written, and it is not called damaged."""
-    async with LocalFileMemoryProvider(root, storage=storage) as store:
-        await store.save(theme("dark"), ALICE, AGENT)
-    run(root, "PRAGMA user_version = 2")
-    before = (root / "facts.db").read_bytes()
-
-    with pytest.raises(StorageError, match="version 2, and this release knows 1: update") as caught:
-        await CALLS[call](LocalFileMemoryProvider(root, storage=storage))
-
-    assert type(caught.value) is StorageError
-    assert (root / "facts.db").read_bytes() == before
-
-
-@pytest.mark.parametrize("call", CALLS)
-async def test_a_database_of_another_program_is_refused(root: Path, call: str) -> None:
-    """Its tables stay as they are."""
-    root.mkdir(parents=True)
-    run(root, "CREATE TABLE diary (text TEXT)")
-    run(root, "INSERT INTO diary VALUES ('mine')")
-
-    with pytest.raises(StorageError, match="tables of another program"):
-        await CALLS[call](LocalFileMemoryProvider(root))
-
-    assert run(root, "SELECT name FROM sqlite_master") == [("diary",)]
-    assert run(root, "SELECT text FROM diary") == [("mine",)]
-
-
 @pytest.mark.parametrize("content", [b"my diary", b"SQLite format 3\0", bytes(5000)])
 @pytest.mark.parametrize("call", CALLS)
 async def test_a_file_that_is_no_database_is_refused(root: Path, content: bytes, call: str) -> None:

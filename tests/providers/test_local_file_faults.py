@@ -111,27 +111,6 @@ def test_files_that_cannot_be_opened(anyio_backend: str) -> None:
     apart(without_permission, anyio_backend)
 
 
-def a_folder_of_another_user(backend: str) -> None:
-    async def main() -> None:
-        for call in ON_ALICE:
-            with pytest.raises(StorageError):
-                await call(LocalFileMemoryProvider(root))
-
-    with as_nobody() as folder:
-        if os.geteuid() == os.getuid():
-            return  # only root can make a folder for another user
-        root = folder / "store"
-        os.seteuid(0)
-        anyio.run(LocalFileMemoryProvider(root).save, theme("dark"), ALICE, AGENT)
-        os.seteuid(NOBODY)
-        anyio.run(main, backend=backend)
-
-
-def test_a_folder_of_another_user(anyio_backend: str) -> None:
-    """Its files are for its owner only, so nothing is found there, not even that it is empty."""
-    apart(a_folder_of_another_user, anyio_backend)
-
-
 # Errors injected into SQLite's statements
 
 CODES = {"failing": sqlite3.SQLITE_IOERR, "full": sqlite3.SQLITE_FULL}

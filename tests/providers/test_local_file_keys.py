@@ -1,16 +1,15 @@
 """Keys of a local store, and opening it with wrong options."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from factmem import Aes256GCMEncryptor, FactmemError, Key, LocalFileMemoryProvider
+from factmem import Aes256GCMEncryptor, Key, LocalFileMemoryProvider
 from factmem.encryption.aes256gcm import Encryption
-from factmem.errors import KeyRequiredError, TamperedError, WrongKeyError
-from factmem.testing._facts import AGENT, THEME, languages, theme
+from factmem.errors import TamperedError, WrongKeyError
+from factmem.testing._facts import AGENT, languages, theme
 from tests.providers.local_stores import ALICE, BOB, KEY, current, disk, opened, run
 
 NEW = Key.generate()
@@ -182,49 +181,6 @@ async def test_a_place_that_is_created_after_a_rotation(root: Path) -> None:
 
     assert await current(opened(root, NEW), ALICE.of("carol")) == ["new"]
     await opened(root, NEW).verify()
-
-
-NOBODY = ALICE.of("nobody yet")
-"""A user without facts: an empty result would be wrong too."""
-
-Call = Callable[[LocalFileMemoryProvider], Awaitable[Any]]
-
-CALLS: dict[str, Call] = {
-    "save": lambda store: store.save(theme("light"), ALICE, AGENT),
-    "save elsewhere": lambda store: store.save(theme("light"), NOBODY, AGENT),
-    "load": lambda store: store.load(THEME, ALICE, AGENT),
-    "load elsewhere": lambda store: store.load(THEME, NOBODY, AGENT),
-    "load_all": lambda store: store.load_all(ALICE, AGENT),
-    "history": lambda store: store.history(THEME, ALICE, AGENT),
-    "forget": lambda store: store.forget(ALICE, AGENT, concept=THEME),
-    "erase": lambda store: store.erase(ALICE, AGENT),
-    "erase elsewhere": lambda store: store.erase(NOBODY, AGENT),
-    "places": lambda store: store.places(),
-    "entries": lambda store: store.entries(ALICE, AGENT),
-    "compact": lambda store: store.compact(ALICE, AGENT),
-    "anchor": lambda store: store.anchor(),
-}
-
-
-@pytest.mark.parametrize("call", CALLS)
-async def test_a_store_opened_with_wrong_options_raises(root: Path, call: str) -> None:
-    """Each mistake has its own error; nothing is read, written or treated as empty."""
-    sealed, plain = root / "sealed", root / "plain"
-    await made(sealed)
-    await LocalFileMemoryProvider(plain).save(theme("dark"), ALICE, AGENT)
-    before = [run(folder, "SELECT * FROM entries") for folder in (sealed, plain)]
-    mistakes: list[tuple[LocalFileMemoryProvider, type[FactmemError], str]] = [
-        (LocalFileMemoryProvider(sealed), KeyRequiredError, "is encrypted: open it with"),
-        (opened(sealed, NEW), WrongKeyError, "None of the"),
-        (opened(plain, KEY), TamperedError, "is not encrypted"),
-    ]
-
-    for store, error, message in mistakes:
-        with pytest.raises(error, match=message) as caught:
-            await CALLS[call](store)
-        assert type(caught.value) is error
-
-    assert [run(folder, "SELECT * FROM entries") for folder in (sealed, plain)] == before
 
 
 async def test_a_wrong_key_cannot_change_keys(root: Path) -> None:

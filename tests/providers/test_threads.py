@@ -16,8 +16,8 @@ from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.testing._facts import AGENT, LANGUAGES, languages
 from tests.processes import apart
-from tests.providers.local_stores import ALICE, BOB, KEY, sealed
-from tests.world import KINDS, LocalStore
+from tests.providers.local_stores import ALICE, BOB, KEY
+from tests.world import KINDS, LocalStore, storage_of
 
 THREADS, TASKS, SAVES = 8, 16, 4
 DEADLINE = 60.0
@@ -30,8 +30,7 @@ def text(key: Key | None) -> str | None:
 
 
 def opened(root: str, key: str | None) -> LocalFileMemoryProvider:
-    storage = None if key is None else sealed(key)
-    return LocalFileMemoryProvider(root, storage=storage)
+    return LocalFileMemoryProvider(root, storage=storage_of(*filter(None, [key])))
 
 
 async def values(store: LocalStore) -> list[str]:

@@ -33,14 +33,11 @@ from typing import Any, NamedTuple
 import anyio
 
 from factmem import (
-    Aes256GCMEncryptor,
     AgentMemory,
     Concept,
-    EncryptedStorage,
     Key,
     LocalFileMemoryProvider,
     MemoryScopesProfile,
-    SimpleStorage,
     export_facts,
 )
 from factmem.errors import FactmemError
@@ -49,6 +46,7 @@ from factmem.providers._sqlite.files import DamagedError
 from factmem.providers.results import ErasureReceipt
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, languages, theme
 from tests.storms.hostile_changes import BY_FILES, BY_SQL, SEALED_AGAIN, Copies
+from tests.world import storage_of
 
 NAMES = ["anna", "ben", "carl", "dora"]
 PEOPLE = [PERSON.of(name) for name in NAMES]
@@ -72,10 +70,7 @@ class Trial:
 
     def __init__(self, folder: Path, *, is_encrypted: bool) -> None:
         self.is_encrypted = is_encrypted
-        self._storage: SimpleStorage | EncryptedStorage = SimpleStorage(busy_timeout=2)
-        if is_encrypted:
-            encryptor = Aes256GCMEncryptor(Key.generate())
-            self._storage = EncryptedStorage(encryptor, busy_timeout=2)
+        self._storage = storage_of(*[Key.generate()] * is_encrypted, busy_timeout=2)
         self.folder, self.home = folder, folder / "home"
         self.copies = Copies(b"", b"", folder / "second" / "facts.db")
         self.past: dict[str, list[object]] = {name: [] for name in NAMES}

@@ -25,7 +25,8 @@ from factmem.errors import TamperedError, WrongKeyError
 from factmem.providers._sql.sealed import KeyRing
 from tests.processes import Process
 from tests.storms.storm import Outcome, Storm
-from tests.storms.work import AGENT, LOG, PLACES, Turn, rotator, storage_of
+from tests.storms.work import AGENT, LOG, PLACES, Turn, rotator
+from tests.world import storage_of
 
 
 class RotationStorm(Storm):
@@ -76,7 +77,7 @@ class RotationStorm(Storm):
         errors = self.outcome.faults.errors
         *old, new = self.keys[: self.rotations + 2]
         with suppress(WrongKeyError):
-            anyio.run(LocalFileMemoryProvider(self.root, storage=storage_of(old)).places)
+            anyio.run(LocalFileMemoryProvider(self.root, storage=storage_of(*old)).places)
             errors.append("an old key opens the store after a rotation")
         with closing(sqlite3.connect(f"file:{self.root}/facts.db?mode=ro", uri=True)) as db:
             ((store, slots),) = db.execute("SELECT id, slots FROM stores")

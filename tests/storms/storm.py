@@ -14,7 +14,8 @@ import anyio
 from factmem import LocalFileMemoryProvider
 from tests.processes import Process
 from tests.storms.acknowledged import Acknowledged, Faults
-from tests.storms.work import LANES, PLACES, Work, storage_of, writer
+from tests.storms.work import LANES, PLACES, Work, writer
+from tests.world import storage_of
 
 WRITERS = 4
 HANG = 60.0
@@ -111,7 +112,7 @@ class Storm:
 
     def opened(self) -> LocalFileMemoryProvider:
         """Return a new store on the storm's folder."""
-        return LocalFileMemoryProvider(self.root, storage=storage_of(self.keys))
+        return LocalFileMemoryProvider(self.root, storage=storage_of(*self.keys))
 
     def also(self) -> None:
         """Do what the storm needs beside its writers; called again and again."""

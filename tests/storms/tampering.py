@@ -20,14 +20,7 @@ from typing import TypeAlias
 
 import anyio
 
-from factmem import (
-    Aes256GCMEncryptor,
-    EncryptedStorage,
-    Key,
-    LocalFileMemoryProvider,
-    SimpleStorage,
-)
-from factmem.providers.storages import Storage
+from factmem import Key, LocalFileMemoryProvider
 from tests.storms.changed_rows import (
     TABLES,
     Outcome,
@@ -38,6 +31,7 @@ from tests.storms.changed_rows import (
     unnoticed,
     with_flipped_bit,
 )
+from tests.world import storage_of
 
 BY_SQL = changes()
 PAGE = 4096
@@ -113,9 +107,7 @@ class Files(Trial):
 
     def __init__(self, folder: Path, *, is_encrypted: bool) -> None:
         super().__init__(BY_SQL, is_encrypted=is_encrypted)
-        self._storage: Storage = SimpleStorage()
-        if is_encrypted:
-            self._storage = EncryptedStorage(Aes256GCMEncryptor(Key.generate()))
+        self._storage = storage_of(*[Key.generate()] * is_encrypted)
         self._root = folder / "store"
         self._contents: list[bytes] = []
 

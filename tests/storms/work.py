@@ -11,8 +11,7 @@ import signal
 import sys
 import threading
 import time
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,24 +21,21 @@ from typing import Literal
 import anyio
 
 from factmem import (
-    Aes256GCMEncryptor,
     Concept,
-    EncryptedStorage,
     FactType,
     LocalFileMemoryProvider,
     MemoryScope,
     MemorySubject,
     MultipleFacts,
-    SimpleStorage,
     SingleFact,
 )
 from factmem._concurrency import FileLock
 from factmem.models import AnyFact
 from factmem.providers._sqlite.files import Guard
 from factmem.providers._sqlite.session import SqliteSession
-from factmem.providers.storages import Storage
 from tests.doors import watched
-from tests.processes import Tell
+from tests.processes import Tell, fork
+from tests.world import storage_of
 
 LOG = Concept("log", "All that was ever saved, in its order", FactType.MULTIPLE)
 STATE = Concept("state", "What was saved last")
@@ -135,13 +131,6 @@ class Fuse:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-def storage_of(keys: Sequence[str], busy_timeout: float = 60) -> Storage:
-    """Return the storage of a store with these keys; a plain one without keys."""
-    if not keys:
-        return SimpleStorage(busy_timeout=busy_timeout)
-    return EncryptedStorage(Aes256GCMEncryptor(*keys), busy_timeout=busy_timeout)
-
-
 def read_files(root: str) -> None:
     """Read all files of the own store, as a backup does: closing them drops SQLite's locks."""
     for file in Path(root).iterdir():
@@ -159,7 +148,7 @@ def writer(tell: Tell, wait: Callable[[], None], work: Work) -> None:
         MUTANTS[work.mutant]()
     keep = timedelta(0) if work.life % 2 else None
     backend = ("asyncio", "trio")[work.life // 2 % 2]
-    store = LocalFileMemoryProvider(work.root, storage=storage_of(work.keys), keep_history=keep)
+    store = LocalFileMemoryProvider(work.root, storage=storage_of(*work.keys), keep_history=keep)
 
     async def run(lane: str, last: int = sys.maxsize) -> None:
         for number in range(1, last + 1):
@@ -188,20 +177,13 @@ def writer(tell: Tell, wait: Callable[[], None], work: Work) -> None:
         if work.life % 4 == 0:
             threading.Thread(target=anyio.run, args=(main,), kwargs={"backend": backend}).start()
             time.sleep(random.Random(work.life).random() * 0.1)
-            child = _fork()
+            child = fork()
             if not child:
                 anyio.run(run, f"{work.life}.{TASKS}", 5, backend=backend)
                 os._exit(0)
             os.waitpid(child, 0)
             threading.Event().wait()
         anyio.run(main, backend=backend)
-
-
-def _fork() -> int:
-    with warnings.catch_warnings():
-        # Python 3.12 and newer warn about exactly this: a fork beside threads.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return os.fork()
 
 
 def _copy_again_and_again(work: Work) -> None:
@@ -228,7 +210,7 @@ class Turn:
 def rotator(tell: Tell, wait: Callable[[], None], turn: Turn) -> None:
     """Rotate once, and report when it has returned; it has the old key or both, at random."""
     keys = (turn.old,) if turn.life % 2 else (turn.new, turn.old)
-    store = LocalFileMemoryProvider(turn.root, storage=storage_of(keys))
+    store = LocalFileMemoryProvider(turn.root, storage=storage_of(*keys))
     wait()
     try:
         with watched(Fuse(turn.fuse)):

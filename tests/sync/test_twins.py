@@ -3,7 +3,6 @@
 import ast
 import inspect
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from inspect import getattr_static
 from pathlib import Path
@@ -165,20 +164,6 @@ def test_errors_are_raised_unchanged() -> None:
         MemorySync(InMemoryProvider())  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="store must have save"):
         StoreSync("folder")  # type: ignore[type-var]
-
-
-@pytest.mark.parametrize("count", [400, pytest.param(2000, marks=pytest.mark.storm)])
-def test_many_saves_from_32_threads_lose_nothing(tmp_path: Path, count: int) -> None:
-    with LocalStoreSync(LocalFileMemoryProvider(tmp_path)) as store:
-
-        def save(number: int) -> None:
-            concept = Concept(f"number-{number}", "A number", value_type=int)
-            store.save(SingleFact(concept, number), ALICE, DESK)
-
-        with ThreadPoolExecutor(32) as pool:
-            list(pool.map(save, range(count)))
-
-        assert {fact.values[0] for fact in store.load_all(ALICE, DESK)} == set(range(count))
 
 
 def test_a_watch_yields_changes_without_await(tmp_path: Path) -> None:

@@ -8,16 +8,15 @@ from random import Random
 from typing import Any
 
 from factmem import FactType, LocalFileMemoryProvider, MemoryScope, MemorySubject
-from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.encryption.key import Key
 from factmem.ledger.entries import Entry
 from factmem.models.facts import Concept, FactState, MultipleFacts, SingleFact
 from factmem.models.places import Place
 from factmem.providers.conversations import NewTurn, new_turn
-from factmem.providers.storages import EncryptedStorage, SimpleStorage
 from factmem.transfer._device_files import SealedFiles
 from factmem.transfer.bundle import conversations_of
 from factmem.transfer.devices import SyncReport, key_of_phrase, new_phrase, sync_devices
+from tests.world import storage_of
 
 CITY = Concept("city", "Where the user lives")
 PETS_NAME = Concept("pets-name", "The name of the pet")
@@ -38,13 +37,6 @@ class Clock:
 
     def __call__(self) -> datetime:
         return self.now
-
-
-def storage_of(secret: str | None) -> Any:
-    """Return how a store is opened, given its key."""
-    if secret is None:
-        return SimpleStorage()
-    return EncryptedStorage(Aes256GCMEncryptor(Key.from_base64(secret)))
 
 
 @dataclass
@@ -99,7 +91,7 @@ class World:
         folder = self.root / "shared"
         folder.mkdir(exist_ok=True)
         secret = Key.generate().to_base64() if len(self.devices) % 2 else None
-        storage = storage_of(secret)
+        storage = storage_of(*filter(None, [secret]))
         path, state = self.root / name, self.root / f"{name}.sync"
         provider = LocalFileMemoryProvider(path, clock=clock or self.clock, storage=storage)
         store = await self.stack.enter_async_context(provider)
@@ -110,7 +102,7 @@ class World:
     async def restore(self, device: Device, backup: Path) -> None:
         """Let a device go on with a backup of its store."""
         provider = LocalFileMemoryProvider(
-            backup, clock=self.clock, storage=storage_of(device.secret)
+            backup, clock=self.clock, storage=storage_of(*filter(None, [device.secret]))
         )
         device.is_restored = True
         device.path, device.store = backup, await self.stack.enter_async_context(provider)

@@ -11,7 +11,7 @@ import anyio
 
 from factmem import Key, LocalFileMemoryProvider
 from factmem.transfer.devices import sync_devices
-from tests.transfer.devices import storage_of
+from tests.world import storage_of
 
 WRITES = ("os.rename", "os.remove", "os.link")
 
@@ -50,7 +50,7 @@ def killed_sync(
 
     async def main() -> None:
         async with LocalFileMemoryProvider(
-            path, storage=storage_of(secret), clock=lambda: now
+            path, storage=storage_of(*filter(None, [secret])), clock=lambda: now
         ) as store:
             shared: Any = {"key": Key.from_base64(key), "state": state, "clock": lambda: now}
             await sync_devices(store, folder, conversations=True, **shared)

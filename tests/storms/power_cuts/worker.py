@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import anyio
 
-from factmem import Aes256GCMEncryptor, EncryptedStorage, LocalFileMemoryProvider, SimpleStorage
+from factmem import LocalFileMemoryProvider
 from factmem.errors import CorruptJournalError, DecryptionError, FactmemError
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts, SingleFact
 from factmem.providers._sqlite.database import SqliteDatabase
-from tests.world import AGENT, USER
+from tests.world import AGENT, USER, storage_of
 
 NAMES = 4
 TAGS = [Concept(f"tags-{number}", "Tags", FactType.MULTIPLE) for number in range(3)]
@@ -61,8 +61,7 @@ def mark_of(value: str) -> str:
 
 def opened(folder: Path | str, key: str) -> LocalFileMemoryProvider:
     """Return the store of a folder; it is plain if the key is empty."""
-    storage = EncryptedStorage(Aes256GCMEncryptor(key)) if key else SimpleStorage()
-    return LocalFileMemoryProvider(folder, storage=storage)
+    return LocalFileMemoryProvider(folder, storage=storage_of(*filter(None, [key])))
 
 
 def stored(folder: str) -> dict[bytes, set[bytes]]:

@@ -121,3 +121,5 @@ class LookingBack:
         assert await themes(provider, forgotten) == []
         assert await themes(provider, again) == ["dark"]
         assert await themes(provider) == ["dark"]
+        (fact,) = await provider.load_all(USER, AGENT, as_of=replaced)
+        assert fact.values == ("light",)

@@ -57,7 +57,7 @@ from factmem.recall.match import RecallQuery, RecallReport, RecallResult, checke
 _log = logging.getLogger("factmem.memory")
 
 _MOST_LOOKED_AT = 1000
-"""The most places whose scopes a memory without facts names: a page takes milliseconds."""
+"""The most places to list when a memory finds no facts, to log where the store has some."""
 
 
 async def separated(
@@ -181,7 +181,7 @@ async def current_facts(parts: MemoryParts) -> CurrentFacts:
 async def look_elsewhere(parts: MemoryParts) -> None:
     """Log once if the store has facts, but none of the memory's subjects in its scopes.
 
-    It then looks empty by a wrong product or subject; a new user is no such case.
+    The product or a subject of the memory is then probably wrong. For a new user nothing is logged.
     """
     settings, selection = parts.settings, parts.selection
     scopes = selection.profile.scopes()
@@ -320,9 +320,9 @@ async def _search_places(
 ) -> RecallResult:
     """Search the places of an operation by the sentences of a question, and record the matches.
 
-    The texts `present` in the chat are not to be found again.
+    Texts that are `present` in the chat already are left out.
     """
-    # First, because an embedder may take long and the store may be closed meanwhile.
+    # Before the facts, whose embedder may take long: the store may be closed meanwhile.
     turns = await parts.turn_search.find(operation.places, queries, present)
     result = await parts.search.recall(operation.places, queries, operation)
     result.turns = turns

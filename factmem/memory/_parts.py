@@ -1,4 +1,4 @@
-"""MemoryParts, what the methods of a memory or a view work with, and detection with them."""
+"""MemoryParts: the store, models and settings of a memory or a view; detection with them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -156,7 +156,7 @@ def _checked_listeners(listeners: Iterable[EventListener]) -> tuple[EventListene
 
 
 class MemoryParts:
-    """What the methods of a memory or a view work with, all with one view of the store.
+    """The store, models and settings of a memory or a view, for its methods.
 
     `provider` is restricted to the boundary of the view and reports its operations, `reader` reads
     from it, `selection` has the places of calls, and `events` reports what the provider does not:
@@ -174,8 +174,8 @@ class MemoryParts:
         self.reader: FactReader = FactReader(self.provider, settings.concepts.values())
         self.workers: Workers = Workers()
 
-    # What a program that only loads facts does not need is imported with its first use: it is half
-    # of the package.
+    # These import half of the package, so they are created at first use: a program that only loads
+    # facts does not need them.
 
     @cached_property
     def chat_model(self) -> ChatModel | None:
@@ -237,9 +237,9 @@ class ObservedChatModel:
 
 
 async def store_definitions(parts: MemoryParts) -> None:
-    """Tell the store the concepts once; an event names those that differ.
+    """Pass the declared concepts to the store once; an event names those that differ.
 
-    If the store fails, only the event says so: no other call depends on it.
+    A failure of the store is only reported in the event, as no other call depends on it.
     """
     declared, defined = parts.settings.concepts, parts.settings.defined
     is_read_only = parts.selection.boundary.is_read_only

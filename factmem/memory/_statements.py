@@ -46,7 +46,7 @@ _INSTEAD: dict[type, str] = {
 
 
 def check_statement(concept: object, value: object) -> None:
-    """Raise for the calls of a save that mean another one."""
+    """Raise for arguments that belong to another method than `save`."""
     if isinstance(value, Concept):
         raise InputTypeError("The concept comes first: await memory.save(concept, value)")
     instead = next((text for kind, text in _INSTEAD.items() if isinstance(concept, kind)), None)
@@ -106,7 +106,7 @@ def expected_version(given: object) -> str:
 
 
 def changed(present: Sequence[AnyFact], place: Place) -> ChangedError:
-    """Return the error for another state than the one that was read."""
+    """Return the error for a state that has changed since it was read."""
     if not present:
         return ChangedError(f"The fact is no longer in {place}: it was deleted since it was read")
     placed: PlacedFact[Any] = PlacedFact(place, present[-1])

@@ -699,9 +699,8 @@ class AgentMemory:
 
         The tools are `recall`, like `AgentMemory.recall`; `list_concepts`; `remember`, with one
         call to the chat model and only if there is one; and `forget`. A read-only view has only the
-        first two. All use the memory's default
-        places: a model cannot select a place. Answers are JSON with
-        exact counts, at most 8,000 characters long.
+        first two. All use the memory's default places: a model cannot select a place. Answers are
+        JSON with exact counts, at most 8,000 characters long.
 
         Args:
             prefix: The prefix of the tools' names: letters, digits, `_` and `-`.

@@ -184,11 +184,11 @@ class MemoryContents(ConceptChanges):
         return [found[keyword] for keyword in sorted(found)]
 
     async def definitions(self) -> list[ConceptDefinition]:
-        """Return what all programs told the store about concepts, by keyword.
+        """Return the definitions of concepts that programs have stored, by keyword.
 
         `differs` names those that the memory declares in another way; `async with memory` reports
-        them in an event. Compatible changes are taken over: more values, a type that accepts more,
-        a concept with `read` or `was`. Empty for a provider with four methods.
+        them in an event. Compatible changes are stored: more values, a type that accepts more, a
+        concept with `read` or `was`. Empty for a provider with four methods.
         """
         await store_definitions(self._parts)
         return await compared_definitions(self._parts)
@@ -363,7 +363,7 @@ class MemoryContents(ConceptChanges):
         return count
 
     def _check(self, placed: PlacedFact, wanted: str) -> Callable[[Ledger, str], None]:
-        """Return what raises `ChangedError` unless a fact is as it was read."""
+        """Return a function that raises `ChangedError` unless a fact is as it was read."""
         place, concept, fact_id = placed.place, placed.fact.concept, placed.fact.id
         known = self._parts.reader.concepts.get(concept.keyword)
 

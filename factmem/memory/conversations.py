@@ -50,7 +50,7 @@ __all__ = ["Conversation", "MemoryConversations"]
 _logger = getLogger("factmem.memory")
 
 _LEASE = timedelta(minutes=10)
-"""After it another worker may take the conversation."""
+"""The time after which another worker may take a leased conversation."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=30), timedelta(hours=1)
 """The pause after the first failure, which doubles with each one, and its limit."""
@@ -141,7 +141,7 @@ async def _postpone(store: ConversationStore, task: LearningTask, done: Learning
 
 
 class _Pace:
-    """Lets one task begin in each span of time."""
+    """Limits the rate of tasks: each starts `seconds` after the one before, or later."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

@@ -44,7 +44,7 @@ UNREACHABLE = "The memory of earlier conversations cannot be reached now."
 """The text that a model gets instead of facts if the store fails."""
 
 AT_ONCE = timedelta(microseconds=1)
-"""The rest of a chat that is due when it is stored."""
+"""The `learn_after` of a chat that is due when it is stored."""
 
 _HISTORY_TOKENS = 8000
 """The most tokens of earlier messages: twenty exchanges of 400 tokens, a tenth of a small

@@ -90,21 +90,21 @@ class PostingLists:
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
-        """The number of each term; not used again for another one."""
+        """The number of each term, which is never reused."""
         self._postings: list[_Postings | None] = []
         """The postings of each term; None if no document has it any more."""
         self._terms: list[str] = []
         self.vocabulary = Vocabulary(self._terms)
         """The terms of the documents."""
         self._numbered = array("I")
-        """The numbers of the terms of all documents, one document after the other: arrays of their
-        own would take a third of the memory of an index."""
+        """The numbers of the terms of all documents, concatenated: an array for each document would
+        take a third of the memory of an index."""
         self._starts: array[int] = array("q")
-        """Where those of each slot begin, its own ones first; -1 without a document."""
+        """Where the numbers of each slot begin, its own terms first; -1 without a document."""
         self._sizes, self._own = array("I"), array("I")
         """The number of terms, and of own terms, of each slot."""
         self._gone = 0
-        """How many of the numbers are those of removed documents."""
+        """How many of the numbers belong to removed documents."""
 
     def own(self, slot: int) -> list[str]:
         """Return the terms that the document of a slot has itself."""
@@ -223,21 +223,20 @@ K1, B = 1.2, 0.75
 """The saturation of repeated terms, and the strength of length normalisation."""
 
 _LEAST_WEIGHT = 1.0
-"""The least weight of a word in coverage. By rarity alone, a word that all documents have would
-weigh nothing compared with one that none has: if all facts are about printers, "printer broken"
-would find nothing. With 2, a person's name alone would be enough for a match."""
+"""The least weight of a word in coverage. By rarity alone, a word of all documents would weigh
+nothing compared with one of no document: if all facts are about printers, "printer broken" would
+find nothing. With 2, a person's name alone would be enough for a match."""
 
 _LEAST_SIZE = 50
-"""The least number of documents for the ratio of the weight of a word that no document has to that
-of a word that one document has. With two documents the unknown word would weigh so much that the
-right fact would not cover a question of four words."""
+"""Unknown words are weighted as if there were at least this many documents. With two, an unknown
+word would weigh so much that the right fact would not cover a question of four words."""
 
 SIMILAR, _LETTERED = 0.6, 30
 """See `QueryWords`, for the languages whose function words are known."""
 
 _STRANGE = 10.0, 200
-"""For others the factor on the first, and the second: equal words are often those that say nothing.
-Of 14 languages .07 more of the right texts are found among 30,000."""
+"""For other languages, where common words are often function words: the factor on SIMILAR, and the
+other number. In 14 languages they find .07 more of the right texts among 30,000."""
 
 _LEAST_KNOWN = 0.3
 """The least share of function words in a question of a known language; usually it is half."""
@@ -246,13 +245,13 @@ LETTERS = 0.6
 """The weight of the best score by letters, beside the best one of both."""
 
 _MOST_EQUAL = 3
-"""The most of them with those that are equal to the last one, for each of them."""
+"""Documents that tie with the last one are scored by letters too, up to so many times as many."""
 
 _MOST_KEPT = 24
-"""The slots that are kept for words of questions, for each document: about 400 bytes."""
+"""The size of the cache of words of questions, in slots for each document: about 400 bytes."""
 
 _ROUNDING = 1e-9
-"""Sums of floats depend on their order."""
+"""Scores that differ by less are equal, because sums of floats depend on their order."""
 
 WordScores = dict[int, tuple[float, float]]
 """BM25 and coverage by slot, for the documents that have a term of the query."""

@@ -4,11 +4,8 @@ Both have the entity's name, the keyword, the description and the values. Only t
 the date and the source's quote. On the corpus in `benchmarks/recall` both improve lexical recall;
 in the embedded text the quote makes recall worse, and the date does not help.
 
-Hints in a question: the entity and the times it names, and the times of facts.
-
-The conversations of facts: neighbouring messages, and the text around a fact.
-
-The passages of messages, as the facts that stand for them in an index.
+Also here: the entity and the times that a question names, and the times of facts; the conversations
+of facts, with the text around a fact; and the passages of messages, as facts to index.
 """
 
 import re

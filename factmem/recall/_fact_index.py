@@ -87,8 +87,8 @@ _DESCRIBED = 0.5
 def _fit(asked: Span, begin: Any, end: Any, said_at: Any) -> Any:
     """Return how well facts fit a time, also for arrays of them.
 
-    2 if they began or ended in it, or it was said in it what holds at one time; 1 if they hold then
-    among other times, were said then, or it is another year than the one that is probably meant.
+    2 if they hold then, and began in that time or have an end; 1 if they have none, or were only
+    said then, or if the question probably means another year.
     """
     holds = (begin < asked.end) & ((end > asked.begin) | (begin >= asked.begin))
     if not asked.is_sure:
@@ -292,9 +292,9 @@ class FactIndex:
     ) -> dict[int, float]:
         """Return the facts of the time that a question names, if it says nothing else of them.
 
-        With what is added to their scores, relative to the best one. A question of a time and few
-        words, such as "What did I tell you yesterday?", means all of that time if none of it has
-        the words. With more words, or two that other facts have, these facts come first.
+        Each with a bonus, relative to the best score. A question of a time and few words, such as
+        "What did I tell you yesterday?", means all facts of that time if none of them has the
+        words. With more words, or two that other facts have, those facts come first.
         """
         if hints.times is None or not hints.times.count(2):
             return {}

@@ -21,8 +21,8 @@ from factmem.recall._place_vectors import Array, numpy_or_none
 # ruff: noqa: RUF001 - Cyrillic and Greek letters that look like Latin ones
 
 LEAST = 0.43
-"""The least similarity of a term. With 0.5 fewer right texts are among the first three; with 0.42 a
-"cat" is a "car"."""
+"""The least similarity of a term. With 0.5, fewer right texts are among the first three; with 0.42,
+"cat" is similar to "car"."""
 
 _MOST = 10
 """The most similar terms of a word."""
@@ -34,8 +34,8 @@ _MOST_WORDS = 512
 """The words of questions whose nearest terms are kept, each some kilobytes."""
 
 _NEW = 1_000
-"""So many new terms, and a tenth of the others, are kept in lists until the table is made again: 40
-ms for 30,000 terms."""
+"""The table is rebuilt, in 40 ms for 30,000 terms, when this many terms are new, and a tenth of the
+others."""
 
 _CYRILLIC = (
     "а:a б:b в:v г:g ґ:g д:d е:e є:e ж:zh з:z и:i і:i ї:i й:y к:k л:l м:m н:n о:o п:p р:r с:s т:t "
@@ -59,7 +59,7 @@ def grams(term: str) -> frozenset[str]:
 
 
 def folded(word: str) -> str:
-    """Return a word in letters that its other spellings have, too."""
+    """Return a word in the letters that its spellings have in common."""
     return word.casefold() if word.isascii() else plain_letters(word).translate(_LATIN)
 
 
@@ -77,7 +77,7 @@ def term_code(term: str) -> int:
 def likeness(asked: int, groups: Any) -> Any:
     """Return a factor by the number of triples of a word, and of all groups of letters of a term.
 
-    1 if both are as long, and more for a shorter term: else long terms have most letters of words.
+    1 if both are equally long, and more for a shorter term: long terms share letters by chance.
     """
     return 2 / (1 + groups / (2 * asked + 1))
 

@@ -1,11 +1,9 @@
-"""PlaceCache: the facts of one place as this process last read them, and their vectors.
+"""What a process keeps between recalls: facts of places, and indexes over sets of places.
 
-The indexes of a memory, cached between recalls.
-
-A memory creates its cache at once. The modules of the indexes are imported with the first recall,
-because a program that only loads facts does not need them.
-
-The index of the current facts in a set of places, updated between recalls.
+PlaceCache   the facts of one place as last read, and their vectors
+PlacesIndex  an index of the current facts in a set of places, updated before each search
+IndexCache   the indexes of a memory, which it creates at once; the modules of the indexes are
+             imported with the first recall, as a program that only loads facts does not need them
 """
 
 import os

@@ -1,13 +1,10 @@
-"""PlaceVectors: the embedding vectors of one place, and their changes since the stored index.
+"""Vectors of facts, and their comparison with a question. Needs numpy, except for masks of slots.
 
-Access to numpy, which is optional, and masks of slots that work without it.
+VectorTable   vectors by key, and their cosines with another vector
+PlaceVectors  the vectors of one place, and their changes since the stored index
+TextSlots     the texts of an index's facts by slot, with cosines and the common direction
 
-VectorTable: vectors by key, and their cosines with another vector.
-
-The comparison is exhaustive, so it never misses a vector. 5,000 vectors of 384 numbers take well
-under a millisecond. Needs numpy.
-
-The embedded texts of an index's facts, by slot: cosines with a question, common direction.
+All vectors are compared, so none is missed: 5,000 of 384 numbers take well under a millisecond.
 """
 
 import json

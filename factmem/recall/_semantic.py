@@ -1,6 +1,6 @@
 """FactEmbedding: embeds queries and new facts for semantic search.
 
-Requests to an embedder, and the search for texts that it refuses.
+EmbeddingRequests sends the texts to the embedder, and finds those that it refuses.
 """
 
 from array import array

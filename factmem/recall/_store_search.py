@@ -69,7 +69,7 @@ _CANDIDATES, _BY_MEANING = 30, 200
 _PER_MATCH = 3
 
 _FORM = 3
-"""Increase it if the terms of a text change: stored indexes are made again."""
+"""Increase it if the analysis of texts changes, so that stored indexes are rebuilt."""
 
 _Name: TypeAlias = tuple[Identity, str, str]
 """The place, keyword and id of a fact."""

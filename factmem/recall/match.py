@@ -1,7 +1,4 @@
-"""The results of a recall.
-
-RecallQuery, a validated question with its filter and weights, and RecallSettings.
-"""
+"""The results of a recall; RecallQuery, a validated question with its filter; RecallSettings."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields

@@ -44,7 +44,7 @@ class ContentsSync(Wraps[MemoryContents]):
         return self._portal.call(self._wrapped.concepts)
 
     def definitions(self) -> list[ConceptDefinition]:
-        """Return what all programs told the store about concepts, by keyword."""
+        """Return the definitions of concepts that programs have stored, by keyword."""
         return self._portal.call(self._wrapped.definitions)
 
     def stats(self) -> MemoryStats:

@@ -45,17 +45,17 @@ from factmem.models.when import When
 from factmem.prompt._transcript import FoldedText, SaidMessage, find_quote
 
 STATED = "stated"
-"""The word by which a model says that its item is stated as true."""
+"""The model's word for an item that its message states as true."""
 NEGATIVE = "negative"
-"""The same with a "not" that the item keeps: "dislikes: olives" for "I don't like olives"."""
+"""The same, with a "not" that the item keeps: "dislikes: olives" for "I don't like olives"."""
 CONFIRMED = "confirmed"
-"""The word by which it says that the writer agrees to what the assistant said before."""
+"""The model's word for an item in which the writer agrees to the assistant's words before."""
 CREDENTIAL = "credential"
-"""The word by which it says that the value is a password, or another proof."""
+"""The model's word for a value that is a password or another proof of identity."""
 SAID = (STATED, CONFIRMED, NEGATIVE)
 WORKED_ON = "to work on"
 UNSTATED = ("asked", "denied", "supposed", "quoted", WORKED_ON, "of another")
-"""The words by which a model says that it is not; for the last the prompt has `who`."""
+"""The model's words for items that are not stated; for the last the prompt has `who`."""
 
 _NAMES: Mapping[str, Sequence[str]] = {
     "keyword": ("keyword", "key", "concept", "topic", "attribute", "predicate", "category", "name"),
@@ -66,7 +66,7 @@ _NAMES: Mapping[str, Sequence[str]] = {
     "said_as": ("said_as",),
     "who": ("who", "subject"),
 }
-"""The fields of an item, and the names that models give them; mem0's prompts are well known."""
+"""The fields of an item, and the names that models give them, as mem0's prompts are well known."""
 _ACTIONS = {
     **dict.fromkeys(
         ("", "assert", "add", "insert", "create", "save", "new", "set", "none"), "assert"
@@ -105,13 +105,13 @@ class Item:
 
     @property
     def who(self) -> str:
-        """Whom it is true of, as the model says; empty if it does not."""
+        """The person of whom it is true, in the model's words; empty if it names none."""
         who = self.fields.get("who")
         return who[:200].casefold().strip() if isinstance(who, str) else ""
 
     @property
     def said_as(self) -> str:
-        """What the model says that the message does with it; see `STATED` and `UNSTATED`."""
+        """How its message says it, in the model's words; see `STATED` and `UNSTATED`."""
         said_as = self.fields.get("said_as")
         return said_as.strip().casefold() if isinstance(said_as, str) else ""
 
@@ -194,9 +194,9 @@ MAX_DESCRIPTION = 300
 MAX_QUOTE = 500
 """The longest quote that a fact stores, in characters."""
 _BESIDE = 300
-"""The characters before and after a quote whose words can be those of a value."""
+"""The characters beside a quote, on either side, in which words of its value are searched."""
 ORDINARY = 0.5
-"""The importance of an item without a valid one; the prompt names the same number."""
+"""The default importance, for an item without a valid one; the prompt names the same number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,15 +218,15 @@ class Candidate:
     replaces: bool = False
     """Whether the item says that it replaces an earlier one."""
     doubts: tuple[Doubt, ...] = ()
-    """Why it is marked, or only a proposal; in the order of `Doubt`."""
+    """Why it is marked or only proposed, in the order of `Doubt`."""
     digest: str = ""
     """The digest of the cited message."""
     is_instruction: bool = False
     """Whether the application lets models follow values of its concept."""
     as_instruction: tuple[Doubt, ...] = ()
-    """The doubts if its keyword is joined to such a concept."""
+    """The doubts that count if its keyword is joined to the concept of an instruction."""
     since: When | None = None
-    """From when the value holds, if the message says so."""
+    """From when on the value holds, if the message says so."""
     until: When | None = None
 
     @property
@@ -241,12 +241,12 @@ class Candidate:
 
     @property
     def is_over(self) -> bool:
-        """Whether the value had ended when it was said."""
+        """Whether the value no longer held when it was said."""
         return self.until is not None and self.until.end <= self.said_at
 
     @property
     def is_present(self) -> bool:
-        """Whether the value holds when it is said: it is neither over nor planned."""
+        """Whether the value held when it was said: neither ended nor planned."""
         is_begun = self.since is None or self.since.begin <= self.said_at
         return is_begun and not self.is_over
 
@@ -260,9 +260,9 @@ class _Citation:
     quote: str
     sentence: Sentence
     near_to: str = ""
-    """The quote of the model, if the message's words are only near to it."""
+    """The model's quote, if it differs from the words of the message."""
     is_literal: bool = True
-    """Whether the message has all letters of the quote in a row."""
+    """Whether the letters of the quote are in the message, in a row."""
 
 
 class Rules:
@@ -310,7 +310,7 @@ class Rules:
         since, until = stated_period(dated, sentence[:3], message.said_at, is_event=is_event)
         at_all = self._doubts(item, concept, citation)
         if since or until:
-            at_all.discard(Doubt.CUT)  # the time that the quote leaves out is read
+            at_all.discard(Doubt.CUT)  # the missing words are a time, which the item has
         if self._is_of_another(item):
             at_all.add(Doubt.MODEL)
         candidates: list[Candidate] = []
@@ -352,7 +352,7 @@ class Rules:
         if item.said_as in UNSTATED:
             found.add(Doubt.MODEL)
         if concept.keyword in self.request.followed:
-            return found  # whether it is the user's own request decides `_is_own`
+            return found  # `_is_own` decides whether it is the user's own request
         number, value = citation.message.number, item.fields["value"]
         is_user = citation.message.kind is SourceKind.USER and self.request.is_about_user
         known = f"{_topic(concept)} {concept.description} {value} {self._names}"
@@ -380,7 +380,7 @@ class Rules:
             plain, (start, end) = self._transcript.text(number).plain, citation.span
             beside = plain[max(start - _BESIDE, 0) : end + _BESIDE]
             about = f"{_topic(concept)} {concept.description if is_declared else ''}"
-            # A declared type may word what was said in another way: a choice, a date, a form.
+            # A value of a declared type may be in other words: a choice, a date, a form.
             is_worded = concept.codec.is_plain_text or not is_declared
             near = beside, before, item.who if item.said_as == CONFIRMED else None
             if is_worded and not states(value, sentence, said, near, about):
@@ -396,7 +396,7 @@ class Rules:
         number = citation.message.number
         plain = self._transcript.text(number).plain
         if number not in self._quoted:
-            # A model writes headers and tables of its own: "Task: ...", "Result: ...".
+            # Models write headers and tables themselves: "Task: ...", "Result: ...".
             is_models = citation.message.kind is SourceKind.ASSISTANT
             found = Quotation.passages(plain)
             self._quoted[number] = [e for e in found if not is_models or e.title is not None]
@@ -415,14 +415,14 @@ class Rules:
 
     def _is_own(self, citation: _Citation, value: str) -> bool:
         if citation.message.kind is not SourceKind.USER:
-            return True  # such a source is not followed in any case
+            return True  # instructions from such a source are never followed
         number, wanted = citation.message.number, FoldedText(value).bare
         text = self._transcript.text(number)
         if not wanted:
             return False
         if number not in self._prose:
             self._prose[number] = Prose(text.plain)
-        # What the quote has around the value may introduce it: "he texted me: always ...".
+        # Words of the quote around the value may introduce it: "he texted me: always ...".
         start, end = citation.span
         inside = find_quote(FoldedText(text.plain[start:end]), [wanted])
         first, last = inside or (0, end - start)
@@ -482,9 +482,9 @@ class Rules:
         raise Refusal(RejectionReason.UNKNOWN_SUBJECT, f"its subject is not one of {offered}")
 
     def _is_of_another(self, item: Item) -> bool:
-        """Whether an item is true of somebody else than the user, whom it does not name.
+        """Whether an item is true of another person than the user, and does not name that person.
 
-        "plays chess" of "my son" is no fact about the user, "family: son plays chess" is one.
+        "plays chess" of "my son" is no fact about the user; "family: son plays chess" is one.
         """
         if not item.who or not self.request.is_about_user:
             return False
@@ -546,7 +546,7 @@ class Rules:
         if span is None:
             span = self._transcript.part_span(message.number, given) or near_span(text, given)
         if near_to and any(added_words(text_of(key), near_to, text.plain) for key in values):
-            span = None  # what the quote adds is the value
+            span = None  # the value is in the words that the quote adds
         words = FoldedText(given).bare
         if span is None and words and words in text.bare:
             raise Refusal(RejectionReason.WEAK_QUOTE, "its quote is too short")

@@ -51,7 +51,7 @@ _MOST_CONTINUED = 8
 """The most calls for one piece whose answers are truncated at the output limit."""
 
 _MUCH_TEXT = 20_000
-"""From so many characters of messages on, work with them leaves the event loop's thread."""
+"""Messages of at least this many characters are processed in a worker thread."""
 
 
 @dataclass(slots=True)
@@ -131,7 +131,7 @@ class FactDetector:
     async def _earlier(
         self, request: DetectionRequest, answers: _Answers
     ) -> EarlierStatements | None:
-        """Return what was learnt from these messages before; None if that cannot be known."""
+        """Return what was learnt from these messages before; None if the store has no history."""
         if request.conversation is None or not is_complete(self._store):
             return None
         places = {each.place.identity: each.place for each in answers.read.candidates}
@@ -143,7 +143,7 @@ class FactDetector:
         return EarlierStatements(entries, digests, request.transcript.first)
 
     async def _run(self, size: int, work: Callable[[], T]) -> T:
-        """Return the result of work with so many characters of text."""
+        """Run work on texts of `size` characters, in a worker thread if they are long."""
         return await self._workers.run(work) if size > _MUCH_TEXT else work()
 
     async def moments(self, places: Sequence[Place]) -> dict[Identity, Moment]:
@@ -189,7 +189,7 @@ class FactDetector:
         answers.count += len(items)
 
     async def _synonyms_in(self, answers: _Answers, request: DetectionRequest) -> Sequence[Synonym]:
-        """Return the made-up keywords of an answer that mean a known concept."""
+        """Return the new keywords of an answer that mean a known concept."""
         if self._synonyms is None:
             return ()
         keywords = (each.concept.keyword for each in answers.read.candidates)

@@ -1,10 +1,10 @@
 """Evidence: whether a quote proves its item, by letters, numbers and positions.
 
-No word list decides here but that of `has_negation`: the rules hold in any language. What they
-cannot see (who is meant, what is a joke) a model says: in its answer, or in a verifying call.
+No word list decides here except that of `has_negation`: the rules hold in any language. What they
+cannot determine (who is meant, what is a joke) a model says, in its answer or in a verifying call.
 
-A value is proposed if it only stands in a passage that may have the words of others: a quotation,
-code, a table, a mail, or text that is introduced as one: "Translate into German: ...".
+A value is only proposed if it is in a passage that may have the words of others: a quotation, code,
+a table, a mail, or a text after an introduction: "Translate into German: ...".
 
 Models copy quotes inexactly: they write "I am" for "I'm", "she" for "I", drop a word or an accent,
 and put "User said:" before. A near quote is found by letters alone: most letters of its words
@@ -44,31 +44,31 @@ from factmem.prompt._transcript import FoldedText, has_negation
 _SENTENCE_END = re.compile(r"[.!?\u061f\u0964\n。]+(?=\s|$|[^\x00-\x7f])|[;\n]")
 _QUESTION_MARKS = frozenset("?\u061f\u055e\u1367")
 _CLAUSE_END = re.compile(r"[.!?\u061f;,\u060c:\n()。、]|\s[-\u2013\u2014]\s|^아니요?\s")
-"""Where a clause ends: a negation beyond it belongs to something else."""
+"""The end of a clause; a negation in another clause belongs to something else."""
 _PAUSE = re.compile(r"[\u0e00-\u0eff]\s[\u0e00-\u0eff]")
-"""The same in Thai and Lao, which have no marks for it."""
+"""The same in Thai and Lao, which separate clauses by spaces."""
 _HEAD_END = re.compile(r"[.!?\u061f;,\u060c\n()。、]|\s[-\u2013\u2014]\s")
 """The same for the beginning of a clause: "Translate into German: I live in Rome" is one."""
 _HEAD_LETTERS = 3
 """Shorter words are pronouns and articles in most languages: "I", "ich", "yo", "저는"."""
 _TAIL_LETTERS = 4
-"""In scripts without spaces, and in Korean, so many letters behind a quote say more than
-politeness: "京都に引っ越す" and "かもしれません"."""
+"""In Korean and in scripts without spaces, this many letters after a quote are more than a polite
+ending: "京都に引っ越す" and "かもしれません"."""
 _IN_THE = re.compile(r"\bno(?= [^\W_a-z])")
-"""Portuguese, and no negation: "Moro no Porto"."""
+"""Portuguese "in the", which is no negation: "Moro no Porto"."""
 _CONTENT = 4
-"""Values of shorter words only say whether something is there."""
+"""Values with only shorter words say whether something is the case: "no", "yes"."""
 _SHORT_ANSWER = 3
-"""An answer to a question of so few words may confirm what was asked."""
+"""An answer of at most this many words may confirm what a question asks."""
 _SHORT = 8
-"""A single word of fewer letters is in too many messages to prove anything."""
+"""A single word with fewer letters is in too many messages to prove anything."""
 _SHORT_UNSPACED = 2
 """The same for Chinese, Japanese and Korean."""
 _FULL_HOUR = re.compile(r"(\d{1,2})[:h]00(?!\d)")
 
 
 Near: TypeAlias = tuple[str, str, str | None]
-"""The text beside a quote, the message before, and whom it is true of if it only agrees."""
+"""The text beside a quote, the message before, and of whom it is true if it only agrees."""
 
 
 class Sentence(NamedTuple):
@@ -95,7 +95,7 @@ class Sentence(NamedTuple):
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The whole sentence."""
         return f"{self.before}{self.quote}{self.after}"
 
     def is_question(self) -> bool:
@@ -108,8 +108,8 @@ class Sentence(NamedTuple):
     def denies(self, value: str, about: str, *, is_kept: bool) -> bool:
         """Whether a value's clause is negated, in the quote or beside it, and the value is not.
 
-        An item that is `about` "what the user does not eat" needs no second "not", nor one that has
-        it by the model's word (`is_kept`): "dislikes: olives".
+        No "not" is missing in an item `about` "what the user does not eat", or in one that keeps it
+        by the model's word (`is_kept`): "dislikes: olives".
         """
         if has_negation(value):
             return False
@@ -130,11 +130,11 @@ class Sentence(NamedTuple):
         return is_denied or (is_ahead and has_negation(" ".join(after)))
 
     def leaves_out(self, about: str, given: str) -> bool:
-        """Whether a quote leaves out words of its clause, which may say who, whether or when.
+        """Whether a quote leaves out words of its clause that may say who, whether or when.
 
-        Such are longer words before it, but those of keyword and value (`about`), and in languages
-        whose verb comes last any behind it. The `given` quote may begin in another way: "I am
-        allergic" for "My dog is allergic".
+        These are longer words before it that are not in keyword and value (`about`), and any words
+        after it in languages whose verb comes last. The `given` quote may begin in another way: "I
+        am allergic" for "My dog is allergic".
         """
         before = _HEAD_END.split(self.before)[-1]
         after = _CLAUSE_END.split(self.after)[0]
@@ -153,8 +153,8 @@ class Sentence(NamedTuple):
 def states(value: str, sentence: Sentence, said: date, near: Near, about: str) -> bool:
     """Return whether a value shares a word or a number with its evidence.
 
-    That is the sentence of the quote, the text beside it, the keyword and description in `about`,
-    and the message before if it asks and the sentence only answers, or if the model says so.
+    The evidence is the sentence of the quote, the text beside it, and keyword and description
+    (`about`); also the message before, if the sentence only answers it or the model says so.
     """
     if not any(map(str.isalpha, value)):
         return True  # the numbers are compared by `has_its_numbers`
@@ -172,10 +172,10 @@ def states(value: str, sentence: Sentence, said: date, near: Near, about: str) -
 
 
 def _is_agreed(value: str, sentence: Sentence, near: Near) -> bool | None:
-    """Whether a sentence that does not name a value agrees to it; None if it does neither.
+    """Whether a sentence that does not contain a value agrees to it; None if it does not answer.
 
-    "The rest is right" agrees to all that the message before states, but for what the text beside
-    names: "Not Leeds any more. The rest is right".
+    "The rest is right" agrees to all that the message before states, except for what the text
+    beside it names: "Not Leeds any more. The rest is right".
     """
     beside, before, who = near
     if has_common_word(value, sentence.text):
@@ -208,8 +208,8 @@ def _names_another(answer: str, value: str, before: str) -> bool:
 def has_its_numbers(key: Canonical, sentence: Sentence, shown: str, said: date) -> bool:
     """Return whether the numbers of a value follow from a sentence that has numbers, too.
 
-    A number in words is not read, so a sentence without digits proves any number. Dates are left
-    out: they are counted from the day of the message.
+    Numbers in words are not parsed, so a sentence without digits proves any number. Dates are not
+    compared, as they are computed from the day of the message.
     """
     next_words = *sentence.before.split()[-1:], *sentence.after.split()[:1]
     written = numbers_in(sentence.quote) or numbers_in(" ".join(next_words))
@@ -230,7 +230,7 @@ def has_its_numbers(key: Canonical, sentence: Sentence, shown: str, said: date) 
 
 
 def is_telling(quote: str, text: FoldedText, value: str) -> bool:
-    """Whether a quote can prove a value: several words, the whole message, or the value itself."""
+    """Whether a quote can prove a value: as several words, a whole message, or the value itself."""
     words = FoldedText(quote).bare
     if word_count(quote) > 1 or words == text.bare:
         return True
@@ -245,7 +245,7 @@ def is_telling(quote: str, text: FoldedText, value: str) -> bool:
 
 
 def ends(sentence: str, about: Iterable[str]) -> bool:
-    """Whether a sentence can prove a retraction: it has a negation, or names what it retracts."""
+    """Whether a sentence can prove a retraction: by a negation, or by naming what it retracts."""
     said = stems(sentence)
     return has_negation(sentence) or any(said & stems(each.replace("-", " ")) for each in about)
 
@@ -268,22 +268,22 @@ _PASTED = re.compile(
 """Lines of a reply, rows of a table, blocks of code, tags, a forwarded mail, and the text behind
 two header lines and an empty one, or three header lines."""
 _CSV = re.compile(r"^(?:(?:[^,;\n]+[,;](?=\S)(?<!\d.(?=\d)))+[^,;\n]+(?:\n|\Z)){2,}", re.MULTILINE)
-"""Two lines or more whose commas have no blank behind them."""
+"""At least two lines with commas that no space follows."""
 _LETTER = re.compile(
     r"^[^\n,.!?]{2,40},[ \t]*\n.{10,2000}?^[^\n.!?:]{2,30}\n[^\n.,!?:]{1,30}$",
     re.DOTALL | re.MULTILINE,
 )
-"""A letter: a greeting with a comma, text, and two short lines at its end. If a message is nothing
-else it is its writer's own."""
+"""A letter: a greeting with a comma, text, and two short lines at the end. A message that is
+nothing else is the writer's own."""
 _INTRODUCED = re.compile(
     r"(?:^|(?<=[\n.!?。:：]))(?P<head>[^\n.!?。:：]{2,200})[:：]"  # noqa: RUF001
     rf"(?:[ \t]*\n(?!\s*[>\"«「])(?P<rest>.+)|(?!\s*(?:{_MARKED.pattern}))(?P<line>[^\n]+))",
     re.DOTALL,
 )
-"""The text behind a colon: the line, or all that follows if the line ends there and no marks show
-where the text ends."""
+"""The text after a colon: the rest of the line, or all that follows if the line ends there and no
+marks end the text."""
 _TITLE_WORDS = 3
-"""Quotation marks around so few words can enclose a name or a title."""
+"""Quotation marks around at most this many words can enclose a name or a title."""
 _TITLE_LETTERS = 12
 """The same in characters, for scripts without spaces."""
 
@@ -323,9 +323,10 @@ class Quotation(NamedTuple):
         return found
 
     def has(self, value: str, plain: str, span: tuple[int, int]) -> bool:
-        """Whether the value of a quote comes from this passage, and is not its name or title.
+        """Whether the value of a quote is from this passage, and not its name or title.
 
-        A passage whose words are all in the value is one; a long one only if the quote has more.
+        A passage whose words are all in the value is a title; a long one only if the quote has
+        more words.
         """
         first, last = max(self.start, span[0]), min(self.end, span[1])
         if first >= last:
@@ -343,17 +344,17 @@ _LEAST = 0.6
 _MOST_BETWEEN = 0.5
 """The most letters between the matching words, as a share of those that match."""
 _FEWEST = 6
-"""Fewer matching letters are in too many messages to prove anything; half of it if they are letters
-of a script that writes a word with one or two of them."""
+"""With fewer matching letters a quote proves nothing; half as many suffice in scripts that write a
+word with one or two letters."""
 _STEM = 4
-"""Words with so many equal first letters are forms of one word."""
+"""Words with this many equal first letters are forms of one word."""
 _MOST_SKIPPED = 4
 """The most words of the message that are skipped between two matching ones."""
 _MOST_WORDS = 5_000
 _MOST_QUOTED = 80
 _PIECE = re.compile(r"[^\W_]+")
 _SPOKEN = re.compile(r"^[^:\n\"]{1,40}[:,]\s*(?=\S)")
-"""What a model puts before a quote: "User said:"."""
+"""A prefix that models add to a quote: "User said:"."""
 
 _INSIDE = re.compile(r"[\"“„«「『]([^\"”“»」』]+)[\"”“»」』]")
 
@@ -369,7 +370,7 @@ class _Word(NamedTuple):
 
 
 def near_span(text: FoldedText, quote: str) -> tuple[int, int] | None:
-    """Return the span that an inexact quote means, with the same numbers and negation, or None."""
+    """Return the span of an inexact quote, with equal numbers and negation; None if not found."""
     said = _words(text.plain)[:_MOST_WORDS]
     for form in _forms(quote):
         asked = _words(FoldedText(form).plain)
@@ -416,7 +417,7 @@ def _found(
 
 
 def _aligned(said: Sequence[_Word], asked: Sequence[_Word], start: int) -> list[int]:
-    """Return the places of the words of a quote that follow each other from a place on."""
+    """Return the positions of a quote's words that follow each other from a position on."""
     places = list[int]()
     at = start
     for each in asked:
@@ -430,12 +431,12 @@ def _aligned(said: Sequence[_Word], asked: Sequence[_Word], start: int) -> list[
 
 
 def _missing_before(first: _Word, asked: Sequence[_Word]) -> int:
-    """Return how many words of a quote stand before the first one that the message has."""
+    """Return how many words of a quote precede the first one that the message has."""
     return next(number for number, each in enumerate(asked) if _is_same(first, each))
 
 
 def _extended(plain: str, said: Sequence[_Word], first: int, count: int) -> int:
-    """Return where a span begins that has the words in place of the first of the quote."""
+    """Return the begin of a span that also has as many words before its first one."""
     for _ in range(count + bool(count)):  # one more: "I'm" is two words
         if not first or plain[said[first - 1].end : said[first].start].strip(" '"):
             break
@@ -457,7 +458,7 @@ def _numbers(text: str) -> list[str]:
 
 
 def _words(text: str) -> list[_Word]:
-    """Return the words of a text in plain letters, single characters of scripts without spaces."""
+    """Return the words of a text without accents; in scripts without spaces, its characters."""
     found = list[_Word]()
     for piece in _PIECE.finditer(text):
         for letters, start, end in letters_of(piece.group()):

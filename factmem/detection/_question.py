@@ -1,4 +1,4 @@
-"""The questions to a model: concepts that are offered, prompts, schemas, and the verifying call."""
+"""The prompts of detection: concepts to offer, questions, schemas, and the verifying call."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,21 +29,21 @@ KEYWORD_TOKENS = 80
 """The most tokens of known keywords that are listed without description and values."""
 
 _MOST_READ = 5_000
-"""The most values that are ranked: those that were recorded last."""
+"""The most values that are ranked, the last recorded ones."""
 _MOST_VALUES = 20
-"""The most values of one concept: one long list must not hide all others."""
+"""The most values of one concept, so that one long list does not hide the others."""
 _LONGEST_VALUE = 300
-"""In place of a longer value the prompt says that it is too long to show."""
+"""The prompt says of a longer value that it is too long to show."""
 _FRAME = 2
-"""The tokens around one value: comma and space."""
+"""The tokens around a value: comma and space."""
 _PLACE_FRAME = 22
-"""The tokens of a value's subject and scope, where facts can be in several places."""
+"""The tokens of a value's subject and scope, if there are several places."""
 _DAY_FRAME = 14
 """The tokens of a day and its brackets."""
 _CONCEPT_FRAME = 9
 """The tokens around `known`, and of the keyword's quotes in the schema."""
 _LEAST_COST = 4
-"""With fewer tokens left, no other value fits."""
+"""The least tokens of a value: with fewer left, the search for more ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +62,13 @@ class OfferedConcept:
 
     concept: AnyConcept
     has_type: bool
-    """Whether the application declared it, so that its value type binds the model."""
+    """Whether the application declared the concept, so that its value type is required."""
     known: Sequence[KnownValue] = ()
     is_brief: bool = False
     """Whether the prompt shows the keyword only, as the budget has no room for more."""
 
     def known_json(self, *, with_place: bool) -> JsonValue:
-        """Return the known values in lists: one for each day, and for each place if asked."""
+        """Return the known values as lists, one for each day, and with places for each place."""
         days: dict[str, list[JsonValue]] = {}
         groups: dict[tuple[str, str, str], list[JsonValue]] = {}
         for each in self.known:
@@ -158,7 +158,7 @@ def _values(placed: PlacedFact, zone: tzinfo) -> list[tuple[AnyConcept, KnownVal
         try:
             plain = concept.codec.dump(value, concept.keyword)
         except ValueError:  # a user's own provider returned a value that is not JSON
-            continue
+            continue  # a custom provider returned a value that is not JSON
         if len(value_text(plain)) > _LONGEST_VALUE:
             plain = "(too long to show)"
         known = KnownValue(place.subject.name, place.scope.type.value, plain, day)

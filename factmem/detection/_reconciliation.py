@@ -59,7 +59,7 @@ Topic: TypeAlias = tuple[Identity, str]
 """A place and a keyword."""
 
 _MOST_SHARING = 20
-"""A word in more values does not distinguish them, and would make the search quadratic."""
+"""A word in more values does not identify one, and would make the search quadratic."""
 
 
 class CurrentValues:
@@ -89,7 +89,7 @@ class CurrentValues:
         return None if values is None else values.fact_type
 
     def is_decided(self, topic: Topic) -> bool:
-        """Return whether a topic has one value that no model learnt."""
+        """Return whether a topic has one value, and no model learnt it."""
         if self.fact_type(topic) is not FactType.SINGLE:
             return False
         facts = [placed.fact for placed, _ in self.of(topic).values()]
@@ -172,7 +172,7 @@ def topic_of(candidate: Candidate) -> Topic:
 
 
 def same_value(one: Canonical, other: Canonical) -> bool:
-    """Whether two values differ in case, white space and punctuation at most."""
+    """Whether two values differ at most in case, white space and punctuation."""
     return one == other or FoldedText(text_of(one)).bare == FoldedText(text_of(other)).bare
 
 
@@ -192,10 +192,10 @@ _PART = re.compile(r"\d+|[^\W\d_]+")
 
 
 def fact_id(digest: str, source: FactSource, keyword: str, value: str, *, is_past: bool) -> str:
-    """Return the id of a learnt fact: equal whenever its statement is learnt again.
+    """Return the id of a learnt fact, which is the same whenever its statement is learnt again.
 
-    Ids are in the order of the statements, as that decides between facts of one time. Without the
-    name of a conversation they are random: an equal message elsewhere is another one.
+    Ids sort like their statements, because they decide between facts of the same time. Without the
+    name of a conversation they are random, as an equal message may be in another chat.
     """
     rank = f"{source.message or 0:08x}"[-8:] + ("0" if is_past else "1")
     rest = _digest(source.quote, keyword, value) if source.conversation else new_id()[::-1]
@@ -212,17 +212,17 @@ def is_same_message(fact: str, digest: str) -> bool:
 
 
 class Said(NamedTuple):
-    """What an item or a stored fact states."""
+    """The content of an item or a stored fact."""
 
     keyword: str
     value: str
     quote: str
 
     def is_reworded(self, other: "Said") -> bool:
-        """Whether two statements of one message are one in other words.
+        """Whether two statements of one message are the same in other words.
 
-        Their quotes overlap by half, and the shorter value has its words in the other one, or in
-        the other one's keyword: "Lina, seven" of "daughter", and "has a daughter Lina".
+        Half of their quotes overlap, and the words of the shorter value are in the other value or
+        in its keyword: "Lina, seven" of "daughter", and "has a daughter Lina".
         """
         mine, theirs = _words(self.value), _words(other.value)
         if not mine or not theirs:
@@ -246,7 +246,7 @@ class Said(NamedTuple):
 
 
 def _words(text: str) -> set[str]:
-    """Return the words of a value without endings, its numbers, and characters without spaces."""
+    """Return the words of a value without endings, its numbers, and characters of some scripts."""
     found: set[str] = set()
     for word in _PART.findall(normalized("NFKC", text.casefold())):
         parts = [part for part, _, _ in letters_of(word)]
@@ -284,7 +284,7 @@ class EarlierStatements:
         value: str,
         quote: str | None,
     ) -> StoredFact | None:
-        """Return the learnt fact of a statement, whatever has become of it; None if it is new."""
+        """Return the learnt fact of a statement, even if forgotten since; None if it is new."""
         found = list(reversed(self._facts.get((identity, digest), ())))
         own = [each for each in found if each["keyword"] in keywords]
         for fact in own:
@@ -304,7 +304,7 @@ class EarlierStatements:
     def has_retraction(
         self, identity: Identity, keywords: Sequence[str], key: Canonical, source: FactSource
     ) -> bool:
-        """Whether a message was learnt before as the end of a value."""
+        """Whether a message was learnt before, and ended a value."""
         digest = digest_of(key)
         return any(
             each["keyword"] in keywords
@@ -354,7 +354,7 @@ def read_items(items: Sequence[JsonValue], rules: Rules, *, first: int = 0) -> R
 
 
 def _doubt_roles(read: ReadItems) -> None:
-    """Doubt all of a message of which a part is to work on without marks: a role, or a story."""
+    """Doubt all items of a message with a role play or a story, which has no marks around it."""
     roles = {
         each.source.message
         for each in read.candidates
@@ -382,7 +382,7 @@ def join_keywords(
 ) -> tuple[list[Candidate], list[JoinedKeyword]]:
     """Replace made-up keywords by known ones with the same meaning; return the replacements too.
 
-    Both keywords stay if the known concept holds one value and that is another one.
+    Both keywords stay if the known concept holds one value and has another one.
     """
     asserted: dict[Topic, set[Canonical]] = {}
     for each in candidates:
@@ -500,13 +500,13 @@ class Verdict:
         self._current, self._earlier, self._can_forget = current, earlier, can_forget
         self.report = DetectionReport()
         self.repeated: list[PlacedFact] = []
-        """Facts that are current from the same message: nothing is written."""
+        """Facts that are current from the same message, for which nothing is written."""
         self.pasted: list[PlacedFact] = []
-        """Instructions that may be pasted: proposed to the caller only, nothing is written."""
+        """Instructions that may be pasted: only proposed to the caller, not written."""
         self._ended: set[tuple[Topic, Canonical]] = set()
 
     def is_learnt(self, candidate: Candidate) -> bool:
-        """Whether a statement was learnt before, and then record that."""
+        """Return whether a statement was learnt before; then record it as repeated."""
         identity, concept, source = candidate.place.identity, candidate.concept, candidate.source
         earlier = self._earlier
         if earlier is None:
@@ -555,7 +555,7 @@ class Verdict:
             elif known is None:
                 self._record(candidate, self.report.saved)
             else:
-                # A repetition by a model does not change what the application set.
+                # A model's repetition does not change what the application has set.
                 old = known.fact
                 fact = fact_of(candidate, old.importance, old.expires_at)
                 is_repeat = (
@@ -568,7 +568,7 @@ class Verdict:
                 listed.append(PlacedFact(candidate.place, fact))
 
     def _last_words(self, topic: Sequence[Candidate]) -> list[Candidate]:
-        """Return the candidates about one concept in one place that no other one overrules."""
+        """Return the candidates about one concept in one place that no later one overrules."""
         latest: dict[Canonical, Candidate] = {}
         for candidate in sorted(topic, key=lambda each: each.order):
             before = latest.get(candidate.key)
@@ -585,7 +585,7 @@ class Verdict:
     def _of_one_value(
         self, topic: Sequence[Candidate], candidates: list[Candidate]
     ) -> list[Candidate]:
-        """Return the candidates that no other one overrules if only one value can be true."""
+        """Return the candidates that no other one overrules, if only one value can be true."""
         stated = [each for each in topic if not each.is_retraction]
         newest = max(stated, key=lambda each: (each.is_present, each.order), default=None)
         if newest is None:
@@ -644,7 +644,7 @@ class Verdict:
 
 
 def _as_worded_before(candidate: Candidate, current: CurrentValues) -> Candidate:
-    """Return a candidate as a confirmation of the current value that its message stated before."""
+    """Replace a candidate by a confirmation of the value that its message stated before."""
     source = candidate.source
     if candidate.is_retraction or candidate.replaces or candidate.is_instruction:
         return candidate
@@ -688,7 +688,7 @@ def _settled_type(topic: Sequence[Candidate], current: CurrentValues) -> FactTyp
     held = set(current.of(where))
     for each in sorted(topic, key=lambda each: each.order):
         if not each.is_present:
-            continue  # what was, or will be, contradicts nothing that is
+            continue  # past and planned values do not contradict present ones
         if each.is_retraction:
             held = {key for key in held if not same_value(key, each.key)}
         elif held and not each.replaces and not any(same_value(key, each.key) for key in held):

@@ -27,8 +27,7 @@ and none wrongly; at 0.7 it joins 30 and 3 wrongly. A wrong join costs more than
 _logger = getLogger(__name__)
 
 _SECONDS = 10.0
-"""How long a detection waits for vectors. Without them it saves the keywords as the model wrote
-them."""
+"""The time limit for vectors; after it the keywords are saved as the model wrote them."""
 _MOST_KNOWN = 480
 """The most known concepts that are compared; with the new ones they usually fit in one request."""
 _BATCH = 512
@@ -45,8 +44,8 @@ _UNRELATED = (
     "painting: A painting in a museum",
     "contract: The date of the contract",
 )
-"""Strings that no concept is a synonym of. Their similarity counts as 0: MiniLM gives unrelated
-ones a cosine of 0.1, models of the E5 kind 0.7, and one threshold has to suit both."""
+"""Strings that are no synonyms of any concept. Their similarity counts as 0: unrelated texts have a
+cosine of 0.1 with MiniLM and 0.7 with models of the E5 kind, and one threshold is for both."""
 
 _WORD = re.compile(r"[a-z]+")
 _OPPOSED = """\
@@ -55,9 +54,9 @@ former formerly previous previously past earlier before old ex |
 next future plan plans planned upcoming | mother mom mum | father dad | parent parents |
 brother brothers | sister sisters | son sons | daughter daughters | child children kid kids |
 husband | wife | partner | friend friends | pet pets dog dogs cat cats | boss manager"""
-"""Groups of words that change what a concept is about, or turn it round. Embedders hardly see
-these: "foods that the user likes" and "dislikes" have a cosine of 0.8. Two concepts are compared
-only if both or neither have a word of each group."""
+"""Groups of words that change what a concept is about, or negate it, which embedders hardly notice:
+"foods that the user likes" and "dislikes" have a cosine of 0.8. Two concepts are compared only if
+both or neither have words of each group."""
 _GROUPS = [frozenset(group.split()) for group in _OPPOSED.split("|")]
 
 _Vector: TypeAlias = "array[float]"

@@ -1,6 +1,6 @@
 """Detection reports: the saved, retracted, confirmed, flagged and rejected items.
 
-Detection, the options of an application, and DetectionRequest, one run over a chat.
+Detection has the options of an application, and DetectionRequest is one run over a chat.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,17 +32,17 @@ class Doubt(StrEnum):
     """The reason why a value is marked, or only proposed: its quote may not prove it."""
 
     NEAR = "near quote"
-    """The quote is not letter for letter in the message; the nearest words were stored. The value
-    is stored and marked; for all other reasons it is a proposal."""
+    """The quote differs from the message, whose nearest words were stored. The value is stored and
+    marked; for all other reasons it is only a proposal."""
     VALUE = "value"
-    """The value shares no word or number with the quote; an instruction must stand in its quote."""
+    """The value shares no word or number with the quote; an instruction must be in its quote."""
     NUMBER = "number"
     """No number of the value follows from the numbers of the quote, whatever its type."""
     CUT = "cut quote"
     """The quote is inexact, and leaves out words of its clause ("My dog is" allergic to nuts)."""
     NEGATION = "negation"
-    """The quote stops just before or after a negation; or it has one that the value lacks, and the
-    model does not say that it is stated so."""
+    """The quote ends just before or begins just after a negation; or it has one that the value
+    lacks, and the model does not say that this is meant."""
     QUESTION = "question"
     """The quote is part of a question."""
     QUOTATION = "quotation"
@@ -72,7 +72,7 @@ class RejectionReason(StrEnum):
     INVALID_VALUE = "invalid value"
     """The value does not fit the concept's type, is empty, or too long."""
     SECRET = "secret"  # noqa: S105 - the name of a reason
-    """The value looks like a password, a key or a card number, and no declared concept asks for
+    """The value looks like a password, a key or a card number, and no declared concept is for
     it."""
     UNKNOWN_MESSAGE = "unknown message"
     """No message has that number."""
@@ -81,7 +81,7 @@ class RejectionReason(StrEnum):
     QUOTE_NOT_FOUND = "quote not found"
     """The message does not contain the quote."""
     WEAK_QUOTE = "weak quote"
-    """The quote is in the message and proves nothing: it is too short, or ends nothing that the
+    """The quote is in the message but proves nothing: it is too short, or ends nothing that the
     item retracts."""
     NOT_STORED = "not stored"
     """The value to retract is not current."""
@@ -95,7 +95,7 @@ class RejectionReason(StrEnum):
     """It is an instruction, and its words may be from pasted text; see
     `DetectionReport.proposed`."""
     LEARNT = "learnt"
-    """The statement was learnt before: what became of its value since then stays."""
+    """The statement was learnt before; nothing changes."""
     NOT_CONFIRMED = "not confirmed"
     """The verifying call found that it does not follow from its message."""
     TOO_MANY = "too many"
@@ -180,8 +180,8 @@ class DetectionReport(Displayed):
     """The tokens and calls of all model calls, verification included."""
     is_dry_run: bool = False
     superseded: list[PlacedFact] = field(default_factory=list[PlacedFact])
-    """Facts that something said later overrules, in this chat or in one that was read earlier. They
-    are recorded in the history only."""
+    """Facts that a later statement overrules, in this chat or in one read earlier. Only the history
+    has them."""
     doubtful: list[DoubtfulItem] = field(default_factory=list[DoubtfulItem])
     """Items that are marked or proposed, each with the reasons."""
     joined: list[JoinedKeyword] = field(default_factory=list[JoinedKeyword])
@@ -221,15 +221,14 @@ class Detection:
     trust: Iterable[SourceKind] = ()
     """Writers to trust besides the user: `SourceKind.ASSISTANT`, `SourceKind.TOOL`."""
     speaker: str | Mapping[str, str] | None = None
-    """The `name` of the user who may be cited; or whose a name is: `{"Sam Lee": "u1"}` maps names,
-    mail addresses and ids of messages to entities. By default the entity of a subject is its
-    name."""
+    """The `name` of the user who may be cited; or a mapping of names, mail addresses and ids of
+    messages to entities: `{"Sam Lee": "u1"}`. By default the entity of a subject is its name."""
     verify: Literal["new"] | None = None
     """"new" lets a second call check the new values of an answer: it keeps, proposes or drops each.
     One call for 40 values; about 400 tokens with its schema, the cited messages, and 50 a value."""
     zone: tzinfo | str | None = None
-    """The time zone of messages whose times name none, such as "Asia/Seoul": in it "yesterday" is
-    counted. By default that of the memory's `MessageForm`."""
+    """The time zone of messages whose times have none, such as "Asia/Seoul", for "yesterday". By
+    default that of the memory's `MessageForm`."""
 
     def __post_init__(self) -> None:
         if self.only is not None:
@@ -264,11 +263,11 @@ class DetectionRequest:
     places: Sequence[Place]
     """The places where facts may be saved; no two share a subject name and a scope type."""
     declared: Sequence[AnyConcept] = ()
-    """The concepts whose value types the application declared."""
+    """The concepts that the application declared, with value types."""
     is_closed: bool = False
     """Whether facts about other concepts are ignored."""
     followed: frozenset[str] = frozenset()
-    """The keywords of instructions, which must stand in the user's own prose."""
+    """The keywords of instructions, which must be in the user's own words."""
     conversation: str | None = None
     """The name of the conversation, which becomes part of each fact's source."""
     is_about_user: bool = True

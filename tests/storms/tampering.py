@@ -2,7 +2,7 @@
 
     python -m tests.storms.tampering --cases 10000
 
-Half of the cases are of an encrypted store. Exits with 1 if a change altered what is read, unnoticed.
+Half of the cases are of an encrypted store. Exits with 1 if one altered what is read, unnoticed.
 """
 
 import argparse

@@ -419,9 +419,5 @@ def sentences(text: str) -> list[str]:
     would cover too little of it.
     """
     parts = [part.strip() for part in _END.split(text)]
-    found = [part for part in parts if _has_content(part)]
+    found = [part for part in parts if content_words(words(part))]
     return list(dict.fromkeys(found))[-_MOST:] or [text]
-
-
-def _has_content(part: str) -> bool:
-    return bool(content_words(words(part)))

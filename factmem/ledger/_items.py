@@ -136,11 +136,8 @@ class Item:
             self.state = "confirmed"
         self.by: By = by if "actor" not in fact else _named(fact)
         self.ends_at: str | None = self.expires_at
-        if self.until or self.since:
-            self._set_times()
-
-    def _set_times(self) -> None:
-        self.ends_at = _earlier(self.expires_at, self.until)
+        if self.until is not None:
+            self.ends_at = _earlier(self.expires_at, self.until)
         if self.since is not None and (begin := begin_of(self.since)) > self.said:
             self._said = begin  # see `order_of`
 

@@ -214,11 +214,7 @@ def _part_without(part: JsonValue, values: QuotedValues) -> JsonValue:
         return [_part_without(each, values) for each in part]
     if isinstance(part, dict):
         return {name: _part_without(each, values) for name, each in part.items()}
-    return REMOVED if _is_number(part) and values.are_in(str(part)) else part
-
-
-def _is_number(part: JsonValue) -> bool:
-    return isinstance(part, int | float) and not isinstance(part, bool)
+    return REMOVED if type(part) in {int, float} and values.are_in(str(part)) else part
 
 
 def _fact_without(fact: StoredFact, values: QuotedValues) -> StoredFact:

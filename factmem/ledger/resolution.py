@@ -122,7 +122,7 @@ def resolve(
     holding: list[PlacedFact[F]] = []
     for keyword in sorted(by_keyword):
         holding += _of_concept(by_keyword[keyword], hidden_from.get(keyword))
-    return Resolution(holding, sorted(unreadable, key=_unreadable_order))
+    return Resolution(holding, sorted(unreadable, key=lambda u: (u.keyword, _name(u.place))))
 
 
 def _of_concept(
@@ -156,10 +156,6 @@ def _name(place: Place) -> tuple[str, ...]:
 def _single_order(placed: PlacedFact[Any]) -> tuple[tuple[int, int], float, tuple[str, ...]]:
     age = -placed.heard_at.timestamp()
     return _specificity(placed.place), age, _name(placed.place)
-
-
-def _unreadable_order(unreadable: UnreadableConcept) -> tuple[str, tuple[str, ...]]:
-    return unreadable.keyword, _name(unreadable.place)
 
 
 def _united(found: list[PlacedFact[F]]) -> list[PlacedFact[F]]:

@@ -132,15 +132,10 @@ def unwrapped(found: Any) -> list[Any]:
     """Return the items of the lists in an object that only wraps them, or the object itself."""
     if not isinstance(found, dict):
         return [found]
-    lists: list[list[Any]] = [
-        each for each in found.values() if isinstance(each, list) and _are_objects(each)
-    ]
+    every: list[list[Any]] = [each for each in found.values() if isinstance(each, list)]
+    lists = [each for each in every if any(isinstance(item, dict) for item in each)]
     is_record = not lists or bool({"id", "uuid", "type", "chat_messages"} & found.keys())
     return [found] if is_record else [item for each in lists for item in each]
-
-
-def _are_objects(items: list[Any]) -> bool:
-    return any(isinstance(each, dict) for each in items)
 
 
 _DECODER = json.JSONDecoder()

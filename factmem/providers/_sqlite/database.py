@@ -151,11 +151,12 @@ class SqliteDatabase(Database):
         """The deadline of the current call, on the monotonic clock."""
         self.forks = 0
         """How many forks have closed the connections; `apart` ends when this changes."""
-        self._start()
+        self.start()
         with _forks:
             _databases.add(self)
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Begin without connections, as a forked child does again."""
         self.epoch += 1
         self._writing = threading.RLock()
         # Reentrant, as a callback under any of them may fork.
@@ -513,9 +514,6 @@ class SqliteDatabase(Database):
         self._reading.release()
         self._writing.release()
 
-    def start_in_child(self) -> None:
-        self._start()
-
     # Errors
 
     def _dropped(
@@ -667,7 +665,7 @@ def _after_in_child() -> None:
     if _held:
         free_mutexes()
     while _held:
-        _held.pop().start_in_child()
+        _held.pop().start()
     _forks.release()
 
 

@@ -27,7 +27,7 @@ _context.set_forkserver_preload(
         "anyio._backends._asyncio",
         "anyio._backends._trio",
         "pytest",
-        "tests.storms.storm",
+        "tests.storms.kill_storm",
     ]
 )
 

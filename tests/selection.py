@@ -64,7 +64,6 @@ PLAIN_IN_BOTH = {
     "providers/test_event_loop_is_free.py",
     "providers/test_large_places.py",
     "providers/test_local_file_removal.py",
-    "providers/test_local_replaced.py",
     "providers/test_no_ordinary_files.py",
     "providers/test_threads.py",
     "recall",
@@ -92,8 +91,7 @@ FIRST_ON_POSTGRES = {"test_conformance.py", "test_store.py", "test_tenants.py"}
 """The files of `tests/postgres` of the default run."""
 
 LATER_ON_POSTGRES = {
-    *("changes", "conversations", "definitions", "indexes", "reviewing", "statements"),
-    *("turn_changes", "versions"),
+    *("changes", "conversations", "definitions", "indexes", "reviewing", "statements")
 }
 """The modules of the conformance suite that only `make postgres` runs on a server."""
 

@@ -9,8 +9,8 @@ from factmem import FactStore, MemoryScope
 from factmem.errors import StoreBusyError
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, USER, languages, theme
 from factmem.testing.clock import SettableClock
+from tests.contracts.changes import version_of
 from tests.contracts.place_changes import CHANGES, REMOVALS, begin, change, current
-from tests.contracts.versions import version_of
 
 INDEX = b"\x00an index\xff\n"
 LARGE = 100_000

@@ -3,8 +3,8 @@
 from factmem.testing.providers import ProviderContract
 from tests.contracts.amending import Amending
 from tests.contracts.batches import Batches
-from tests.contracts.changes import Changes
-from tests.contracts.conversations import Queue, Turns
+from tests.contracts.changes import Changes, Versions
+from tests.contracts.conversations import Queue, TurnChanges, Turns
 from tests.contracts.definitions import Definitions
 from tests.contracts.forgetting import Forgetting, Purging
 from tests.contracts.history import History
@@ -17,9 +17,7 @@ from tests.contracts.replay import Replay
 from tests.contracts.reviewing import Reviewing
 from tests.contracts.statements import Statements
 from tests.contracts.time import Clocks, Expiry, LookingBack
-from tests.contracts.turn_changes import TurnChanges
 from tests.contracts.validity import ValidTime
-from tests.contracts.versions import Versions
 
 
 class FactStoreContract(

@@ -1,6 +1,7 @@
-"""The in-memory store: the whole contract, and stores that nobody closes."""
+"""Stores in memory and without one: the contract, its docstrings, and stores that nobody closes."""
 
 import gc
+import inspect
 import logging
 import sqlite3
 import weakref
@@ -11,13 +12,10 @@ from typing import Any
 import anyio
 import pytest
 
+from factmem import FactStore, InMemoryProvider, LocalFileMemoryProvider, NoMemory
 from factmem.errors import UnboundSubjectError
 from factmem.models.facts import FactSource, SourceKind
 from factmem.models.when import TimeProvider
-from factmem.providers.in_memory import InMemoryProvider
-from factmem.providers.local_file import LocalFileMemoryProvider
-from factmem.providers.no_memory import NoMemory
-from factmem.providers.store import FactStore
 from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, USER, languages, theme
 from factmem.testing.clock import START, SettableClock
 from tests.contracts.places import CALLS, Call
@@ -130,3 +128,18 @@ async def test_names_are_logged_at_debug_level_and_no_values(
         "NoMemory: load agent/painter user",
     ]
     assert {record.levelno for record in caplog.records} == {logging.DEBUG}
+
+
+@pytest.mark.parametrize("provider", [InMemoryProvider, LocalFileMemoryProvider, NoMemory])
+def test_each_method_has_its_contract_as_docstring(provider: type[FactStore]) -> None:
+    """Editors show the contract itself, not a reference to it."""
+    contracts = {
+        name: inspect.getdoc(method)
+        for name, method in inspect.getmembers(FactStore, inspect.isfunction)
+        if not name.startswith("_")
+    }
+
+    shown = {name: inspect.getdoc(getattr(provider, name)) for name in contracts}
+
+    assert shown == contracts
+    assert not [name for name, text in shown.items() if text is None or "See `" in text]

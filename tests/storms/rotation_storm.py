@@ -24,7 +24,7 @@ from factmem import Aes256GCMEncryptor, Key, LocalFileMemoryProvider
 from factmem.errors import TamperedError, WrongKeyError
 from factmem.providers._sql.sealed import KeyRing
 from tests.processes import Process
-from tests.storms.storm import Outcome, Storm
+from tests.storms.kill_storm import Outcome, Storm
 from tests.storms.work import AGENT, LOG, PLACES, Turn, rotator
 from tests.world import storage_of
 

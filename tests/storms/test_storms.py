@@ -1,4 +1,4 @@
-"""The short form of the storm of kills, and proof that it would notice."""
+"""The short form of the storms, and proof that they would notice."""
 
 import shutil
 import sys
@@ -10,6 +10,7 @@ import pytest
 from factmem import Key
 from tests.storms.chats import chat_storm
 from tests.storms.erasures import residue
+from tests.storms.hostile import run
 from tests.storms.kill_storm import kill_storm
 from tests.storms.power_cuts.__main__ import faults_after_cuts, record
 from tests.storms.rotation_storm import rotation_storm
@@ -123,3 +124,13 @@ def test_the_storm_notices_a_rule_that_is_switched_off(
     outcome = chat_storm(str(tmp_path / "store"), chats, erasures=erasures, mutant=mutant)
 
     assert (outcome.came_back if mutant == "moment" else outcome.lost) > 0, outcome
+
+
+@pytest.mark.storm
+@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "encrypted"])
+async def test_each_is_refused_or_harmless(tmp_path: Path, *, is_encrypted: bool) -> None:
+    """No call swallows, hides, waits for ever, or raises an error of another library."""
+    trial = await run(tmp_path, 8, 7, is_encrypted=is_encrypted)
+
+    assert trial.faults == []
+    assert trial.refusals.total() > 50

@@ -77,7 +77,7 @@ class SqlStoreSync(StoreSync[D]):
     def verify(
         self, anchor: str | None = None, *, progress: Callable[[int, int], None] | None = None
     ) -> None:
-        """Raise unless every place is readable and has come at least as far as the anchor says."""
+        """Raise unless every place is readable and ends no earlier than in the anchor."""
         return self._portal.call(self._wrapped.verify, anchor, progress=progress)
 
     @property

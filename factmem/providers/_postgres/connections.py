@@ -1,7 +1,7 @@
 """A small pool of connections, opened on demand and never shared with a forked child.
 
-`run` is the only way to a connection. After a lost connection, a deadlock or a failed serialization
-it repeats the work on another one, with growing pauses, until the deadline. If a connection was
+All work goes through `run`. After a lost connection, a deadlock or a serialization failure it
+repeats the work on another connection, with growing pauses, until the deadline. If a connection was
 lost during a commit, the outcome is unknown: the work gets the number of such attempts, and looks
 for their marks before it writes again. A call that pauses holds no connection.
 
@@ -40,11 +40,11 @@ _LISTS = ("host", "hostaddr", "port")
 """Parameters that may hold several values, separated by commas."""
 
 _UTF8 = {"client_encoding": "UTF8"}
-"""Before that of the environment or the server: with SQL_ASCII texts would come back as bytes."""
+"""Overrides the environment and the server: with SQL_ASCII, text would be returned as bytes."""
 
 
 def connect(dsn: str, seconds: float) -> Any:
-    """Return a connection to the host of a DSN that accepts writes, within so many seconds."""
+    """Return a connection to a host of a DSN that accepts writes; raise after `seconds`."""
     psycopg = driver()
     given = psycopg.conninfo.conninfo_to_dict(dsn)
     options = {
@@ -65,17 +65,17 @@ def connect(dsn: str, seconds: float) -> Any:
             continue
         connection = psycopg.Connection(pgconn)
         connection.autocommit = True
-        # Prepared from the third use on. `Session` turns it off behind a transaction pooler, where
-        # the next statement may run on another server connection.
+        # Prepare statements at their third use. `Session` turns this off behind a transaction
+        # pooler, where the next statement may run on another server connection.
         connection.prepare_threshold = 2
-        # It is pooled, so that a program may end without closing it: psycopg warns of others.
+        # As in a pool: psycopg warns of other connections that are open when a program ends.
         connection._pool = None
         return connection
     raise psycopg.OperationalError("\n".join(failed))
 
 
 def _most_seconds(given: Mapping[str, Any]) -> float:
-    """Return the `connect_timeout` of a connection string; libpq takes 1 for 2, and 0 for none."""
+    """Return the `connect_timeout` of a connection string; as in libpq 1 means 2, and 0 none."""
     found = float(given.get("connect_timeout") or 0)
     return max(2.0, found) if found > 0 else float("inf")
 
@@ -91,7 +91,7 @@ def _addresses(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _hosts(given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the parameters of each host, also of those that the environment names."""
+    """Return the parameters of each host, including those from the environment."""
     psycopg = driver()
     defaults = {each.keyword.decode(): each.val for each in psycopg.pq.Conninfo.get_defaults()}
     lists: dict[str, list[str]] = {}
@@ -142,7 +142,7 @@ def _opened(given: Mapping[str, Any], deadline: float) -> Any:
 
 
 def _polled(pgconn: Any) -> Any:
-    """Go on connecting, and return what to wait for."""
+    """Continue connecting, and return the event to wait for."""
     psycopg = driver()
     if pgconn.status != psycopg.pq.ConnStatus.BAD:
         state = pgconn.connect_poll()
@@ -177,7 +177,7 @@ class Connections:
         self.start_afresh()
 
     def start_afresh(self) -> None:
-        # A new one, as the threads that hold the old one do not exist in a forked child.
+        # A forked child needs a new one, as it lacks the threads that hold the old one.
         self._free = threading.Semaphore(self._most)
         self._idle: list[PostgresSession] = []
         self._is_closed = False
@@ -193,7 +193,7 @@ class Connections:
                 self._idle.pop().close()
 
     def run(self, work: Callable[[PostgresSession, int], R], *, is_read: bool = False) -> R:
-        """Do work on a connection; repeat it on another one after some failures.
+        """Do work on a connection, and repeat it on another one after temporary failures.
 
         `work` gets the number of earlier attempts that may have committed, and must check whether
         they did. With `is_read` it writes nothing, so that its outcome is never unknown.

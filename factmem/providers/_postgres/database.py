@@ -1,8 +1,8 @@
 """PostgresDatabase: the connections to a server, time, and freshness.
 
-Each new connection gets the settings that the policies of row level security read, and a role if
-there is one. A view is presented without a query only within `max_staleness`. Unless the
-application has a clock, each new connection sets that of the store to the server's, so that hosts
+Each new connection gets the settings that the policies of row level security read, and the role if
+one is configured. A cached place is read without a query only within `max_staleness`. Unless the
+application has a clock, each new connection sets the store's clock to the server's, so that hosts
 with different clocks agree.
 """
 
@@ -117,7 +117,7 @@ class PostgresDatabase(Database):
             self._server_clock.set(row[0])
 
     def as_owner(self, work: Callable[[PostgresSession, int], R]) -> R:
-        """Do work as the role that logged in: it need not be allowed to take the other one."""
+        """Do work as the role that logged in, which may lack the right to take the other role."""
         connections = self._connections(self._prepare_owner)
         try:
             return connections.run(work)
@@ -137,7 +137,7 @@ class PostgresDatabase(Database):
     forget = write_soon = write
 
     def _noted(self, work: Callable[[CoreSession, int], R]) -> Callable[[PostgresSession, int], R]:
-        """Note the number of the store, so that the next connections begin with it."""
+        """Remember the number of the store, for the settings of later connections."""
 
         def noted(session: PostgresSession, attempt: int) -> R:
             done = work(session, attempt)

@@ -97,7 +97,7 @@ class Session:
         self.deadline = inf
         """The end of all waiting, on the monotonic clock."""
         self.is_shared = False
-        """Whether a pooler gives the server's connections to other clients in between."""
+        """Whether a pooler lets other clients use the server's connection between transactions."""
         self.store = -1
         """The number of the store that the connection is configured for."""
         self._local_settings: dict[str, str] = {}
@@ -131,16 +131,16 @@ class Session:
 
     @property
     def server(self) -> str:
-        """The database, and the server that it is on, for people."""
+        """The database and its server, for log messages and errors."""
         info = self._connection.info
         return f"the database {info.dbname!r} at {f'{info.host}:{info.port}'!r}"
 
     def rows(
         self, query: str, parameters: Sequence[object] = (), *, prepare: bool = True
     ) -> list[Row]:
-        """Run a statement and return its rows; outside a transaction it is one by itself.
+        """Run a statement and return its rows; outside a transaction it commits at once.
 
-        With `prepare` the server may keep it, and one plan of it for any arguments.
+        With `prepare` the server may keep it prepared, with one plan for all arguments.
         """
         if self._is_in_transaction:
             return self._rows(query, parameters, prepare=prepare)
@@ -159,7 +159,7 @@ class Session:
             )
         except Exception as exc:
             if is_state(exc, _UNPREPARED):
-                self.close()  # psycopg would send the same name again
+                self.close()  # psycopg would use the same prepared statement again
             raise
         # Not `cursor.description`, which makes an object of every column.
         return cursor.fetchall() if cursor.pgresult.nfields else []
@@ -179,12 +179,12 @@ class Session:
 
     @contextmanager
     def savepoint(self) -> Generator[None]:
-        """Undo what the block does if it fails, and keep the transaction around it."""
+        """Roll back the block if it fails, but not the transaction around it."""
         with self._connection.transaction():
             yield
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Set parameters of the connection; where it is shared, each transaction does so again."""
+        """Set parameters of the connection; a shared one sets them in each transaction."""
         if self.is_shared:
             self._local_settings.update(settings)
         else:
@@ -235,7 +235,7 @@ class Session:
 
 
 _Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
-"""Takes no file descriptor of its own, as epoll does."""
+"""Needs no file descriptor, unlike epoll."""
 
 
 def ready_events(number: int, wanted: int, deadline: float) -> int:
@@ -268,8 +268,8 @@ _LOST = {"25006", "57P01", "57P02", "57P03", "57P05"}
 """A primary that became a standby, shutdowns, and a server that is starting."""
 
 _NEVER = ("authentication failed", "does not exist", "no pg_hba.conf entry", "is not permitted")
-"""What libpq's message says about connections that no repetition opens. psycopg has no SQLSTATE for
-these. A translated message is repeated until the deadline."""
+"""Parts of libpq's messages for permanent failures, which have no SQLSTATE. After a translated
+message the connection is attempted until the deadline."""
 
 
 def failure_of(error: Exception) -> Failure | None:
@@ -330,7 +330,7 @@ _REMEDIES = {
 
 
 def remedy_of(error: Exception) -> str:
-    """Return what to do about an error of the server; empty if there is nothing special."""
+    """Return what to do about an error of the server; empty if there is no special remedy."""
     said, state = str(error), getattr(error, "sqlstate", None)
     if state is None and "read-only" in said:
         state = "25006"

@@ -196,7 +196,7 @@ LIMIT 1
 
 
 def check_objects(session: Session) -> None:
-    """Raise if something was added to the tables that could swallow rows or keep them."""
+    """Raise if objects were added to the tables that could drop rows or keep copies of them."""
     for table, problem in session.rows(_FIND_ODD, [list(TABLES)]):
         raise CorruptJournalError(
             f"The table factmem.{table} {problem}, which no version of factmem makes: remove it. "

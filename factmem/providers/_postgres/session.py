@@ -1,4 +1,4 @@
-"""PostgresSession: the statements of places that PostgreSQL runs in a form of its own.
+"""PostgresSession: the statements of places in PostgreSQL's own SQL.
 
 Each is one round trip for any number of places. Arrays are passed as text, because psycopg takes
 ten times as long for a list.

@@ -112,7 +112,7 @@ _MAKE_PARTITION = (
 _FIND_SEARCH = "SELECT search FROM factmem.searches WHERE place = %s AND kind = 0"
 
 _LOCK_SEARCH = "SELECT search FROM factmem.searches WHERE place = %s AND kind = 0 FOR UPDATE"
-"""Held by each transaction that writes vectors of a place, as by those that write and drop its
+"""Locked by each transaction that writes vectors of a place, and by those that write or drop its
 words."""
 
 _READ_SPACES = """
@@ -192,7 +192,7 @@ def written_vector(vector: Iterable[float]) -> str:
 
 
 class VectorSpaces:
-    """The vectors of searched places, thread-safe. An index of its own begins at `search_from`."""
+    """The vectors of searched places. Thread-safe. Spaces of `search_from` facts get an index."""
 
     def __init__(self, places: StoredPlaces, server: PostgresDatabase, search_from: int) -> None:
         self._places, self._server = places, server
@@ -278,7 +278,7 @@ class VectorSpaces:
                 return
             key, store = reader.key(identity), reader.store.number
             with session.transaction():
-                # Texts that a purge has deleted before have no row now, and none is deleted after.
+                # Under this lock, texts that a purge deleted have no row, and none is deleted.
                 for (search,) in session.rows(_LOCK_SEARCH, [key]):
                     space = self._made(session, key, store, model, dimensions)
                     columns = [byte_strings(vectors), _column(vectors.values())]
@@ -338,7 +338,7 @@ class VectorSpaces:
     def _index(self, session: PostgresSession, space: int, dimensions: int) -> None:
         """Create the partition of a space with its index: 20 s for 100,000 vectors."""
         try:
-            # Broken off at the deadline of a recall, it would begin again with the next one.
+            # Without patience, each recall would begin an index and give up at its deadline.
             with self.patience(session), session.transaction():
                 self._partition(session, space, dimensions)
         except Exception as exc:

@@ -8,8 +8,8 @@ The keys of a sealed store:
            ├─ lines, each bound to its place, number and time, and to the tag of the line before
            └─ tail of the row: the last line's tag, bound to the numbers of the row
 
-Removed, swapped, moved and changed lines do not verify. Only an anchor detects that all of a place
-was put back to an older copy.
+Removed, swapped, moved and changed lines do not verify. Only an anchor detects that a whole place
+was rolled back to an older copy.
 """
 
 import hmac
@@ -40,17 +40,17 @@ class KeyRing:
     store: str
     """The name of the store, so that the row of one store is not read under the name of another."""
     names: bytes
-    """The key for file names. It never changes, or a place would have two files."""
+    """The key for the keys of names. It never changes, or a place would have two rows."""
     generations: dict[int, bytes]
     generation: int
-    """The generation of the key for new files."""
+    """The generation of keys that wraps new data keys."""
 
     @classmethod
     def new(cls, store: str) -> "KeyRing":
         return cls(store, os.urandom(32), {1: os.urandom(32)}, 1)
 
     def with_new_generation(self) -> "KeyRing":
-        """Return the ring with one more data key, used for new files."""
+        """Return the ring with one more generation, for new data keys."""
         following = self.generation + 1
         generations = {**self.generations, following: os.urandom(32)}
         return replace(self, generations=generations, generation=following)

@@ -71,8 +71,8 @@ class SqlStore(FactStore):
     async def ping(self) -> StoreStatus:
         """Raise unless the store can be reached, opened with this key, read and written.
 
-        For health checks. It writes as a save does, and leaves nothing behind: it also creates a
-        store that does not exist, unless it must.
+        For health checks. It writes as a save does, and removes what it wrote. It also creates a
+        missing store, unless `must_exist` is set.
 
         Raises:
             StorageError: The store failed, or does not exist and must.
@@ -97,8 +97,8 @@ class SqlStore(FactStore):
     async def anchor(self, *, progress: Callable[[int, int], None] | None = None) -> str:
         """Return an anchor: a string with the end of every place, to be stored elsewhere.
 
-        A store cannot reveal that all of it was put back to an older copy; `verify` detects this
-        with an anchor. It never expires. Places are listed without reading their entries.
+        A store cannot reveal that all of it was rolled back to an older copy; `verify` detects this
+        with an anchor, which never expires. Places are listed without reading their entries.
         `progress` is called in a thread after each place, with the number done and the total.
         """
         self._check_open()
@@ -109,14 +109,13 @@ class SqlStore(FactStore):
     async def verify(
         self, anchor: str | None = None, *, progress: Callable[[int, int], None] | None = None
     ) -> None:
-        """Raise unless every place is readable and has come at least as far as the anchor says.
+        """Raise unless every place is readable and ends no earlier than in the anchor.
 
         Reads every entry of every place. Without an anchor, an older copy that is whole is not
         detected. `progress` is called as `anchor` calls it.
 
         Raises:
-            TamperedError: The store, or a place, is gone, was changed, or was put back to an older
-                copy.
+            TamperedError: The store, or a place, is gone, was changed, or was rolled back.
             CorruptJournalError: The same, in a store that is not encrypted.
             ValueError: The string is no anchor.
         """
@@ -138,7 +137,7 @@ class SqlStore(FactStore):
         some microseconds for a place.
 
         Args:
-            known: Strings from an earlier call. What they stand for is not named again.
+            known: Strings from an earlier call, whose places are not returned again.
 
         Returns:
             The place of each string; None if the string is in `known`.

@@ -1,7 +1,7 @@
 """Topics: the index of a large place by keyword.
 
 A cold process that loads one concept reads its lines, and not the whole place. Saves do not pay for
-it: a reader that finds many lines behind the index extends it. Newer lines are read with it.
+it: a reader that finds many lines beyond the index extends it. Loads also read lines beyond it.
 
 A row of `indexes` begins with the position up to which the index reaches. Then come hashes of
 keywords, sorted, and the numbers of the lines about them. A sealed place has one row, so that its

@@ -4,27 +4,27 @@ When SQLite rebuilds a page of a B-tree, it packs the cells at the end of the pa
 was in the gap before them, also with `secure_delete`: copies of rows that are still there. When
 such a row is deleted later, its copy stays.
 
-The gap is no part of the database: no statement reads it, and no checksum covers it. So it may be
-overwritten in the file beside SQLite. `clear` does so after each erasure, purge and compaction, by
-these rules. `tests/providers/test_gaps.py` breaks each of them, and must notice it.
+The gap is not part of the database: no statement reads it, and no checksum covers it. So it may be
+overwritten in the file without SQLite. `clear` does so after each erasure, purge and compaction, by
+these rules. `tests/providers/test_gaps.py` breaks each of them, and must detect that.
 
 1. The caller holds the lock of the store, and a connection of its own SQLite's lock for writing:
    no page is written meanwhile.
 2. The log is empty and stays so, as the writer's connection reads it. A page in the log would
    replace the cleared one later, with its gap.
-3. A commit of that connection follows. All others forget their pages by it; else the next change
-   of one would write it from memory, with its gap.
-4. Only bytes of gaps are written, and only of pages that are certainly of a B-tree. So it does not
-   matter how much of a write arrives, or which of the two a reader finds.
-5. The zeros are on disk before the commit says that nothing remains.
+3. A commit of that connection follows, after which all others drop their cached pages. Otherwise
+   the next change of a page would write the cached one, with its gap.
+4. Only bytes of gaps are written, and only in pages that are certainly of a B-tree. So a partial
+   write does no harm, and readers may see either state.
+5. The zeros are on disk before the commit records that nothing remains.
 6. On POSIX systems no descriptor is opened but that of the guard: `close` of another one would drop
    SQLite's locks.
-7. Whatever fails, copies remain: the caller says so, and the next removal looks at all pages.
-8. A later removal looks only at the pages in the log, if this log began with the last clearing:
-   each page that was written since is in it.
+7. After any failure copies remain: the caller reports it, and the next removal clears all pages.
+8. A later removal clears only the pages in the log, if this log began with the last clearing and
+   so contains each page that was written since.
 
-Larger pages, `auto_vacuum`, zeros before a deletion, or `VACUUM` where a value is found do not
-replace it: the copies are older than the deletion, and lie in pieces.
+Larger pages, `auto_vacuum`, zeros before a deletion, or `VACUUM` after finding a value are no
+alternatives: the copies are older than the deletion, and fragmented.
 """
 
 import os
@@ -41,8 +41,8 @@ _LOCKED = 0x40000000
 """The offset of SQLite's locks. Their page is never used, and Windows refuses to read it."""
 
 _MOST_PAGES = 1 << 25
-"""The first byte of a page that is not of a B-tree is 0 below: it begins with the number of a
-page."""
+"""Up to this many pages, any page that is no B-tree begins with a page number whose first byte is
+0."""
 
 _BLOCK = 1 << 20
 """Bytes that are read together."""
@@ -76,11 +76,11 @@ class Gaps:
         guard: Guard | None,
         inode: tuple[int, int] | None,
     ) -> bool:
-        """Clear gaps, and note that nothing remains; return False if another program has written.
+        """Clear gaps, and record that nothing remains; return False if another program has written.
 
-        On a connection of its own, so that its commit makes all others forget their pages. The gaps
-        `changed` are those from before the log was emptied. After any error the gaps may be there
-        still, and the writer's connection in a transaction.
+        Uses its own connection, whose commit makes all others drop their cached pages. `changed`
+        are the pages from before the log was emptied. After an error gaps may remain, and the
+        writer's connection may be in a transaction.
         """
         self._known = None
         with closing(self._files.connect("rw")) as own:
@@ -104,7 +104,7 @@ class Gaps:
         return True
 
     def _opened(self, guard: Guard | None) -> BinaryIO:
-        """Open the database beside SQLite: on POSIX systems by the descriptor of the guard."""
+        """Open the database without SQLite: on POSIX systems by the descriptor of the guard."""
         if guard is not None:
             return open(guard.descriptor, "r+b", buffering=0, closefd=False)
         if os.name != "nt":
@@ -113,7 +113,7 @@ class Gaps:
 
 
 def begin_snapshot(db: sqlite3.Connection) -> None:
-    """Begin a read transaction at the newest commit, in place of an earlier one."""
+    """Begin a read transaction at the newest commit, after ending an earlier one."""
     if db.in_transaction:
         db.execute("COMMIT")
     db.execute("BEGIN")
@@ -165,7 +165,7 @@ def clear_gaps(file: BinaryIO, numbers: Collection[int] | None = None) -> int:
 
 
 def _skipped(size: int, usable: int, has_maps: bool, count: int) -> set[int]:
-    """Return the numbers of pages that are of no B-tree, whatever their first byte is."""
+    """Return the numbers of pages that may look like one of a B-tree and are none."""
     locked = _LOCKED // size + 1
     maps = range(2, count + 1, usable // 5 + 1) if has_maps else ()
     return {locked, *(each + (each == locked) for each in maps)}
@@ -198,7 +198,7 @@ def _read(file: BinaryIO, at: int, size: int) -> bytes:
 
 
 def _full_sync(fd: int) -> None:
-    """Reach the disk on macOS too."""
+    """Flush a file to the disk, also on macOS, where `fsync` does not."""
     try:
         from fcntl import F_FULLFSYNC, fcntl  # type: ignore[attr-defined,unused-ignore]
     except ImportError:

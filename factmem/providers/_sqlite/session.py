@@ -1,14 +1,12 @@
-"""SqliteSession: a connection to the database of a folder, as the core of the stores uses it.
+"""SqliteSession: a connection to the database of a folder; the tables, as SQLite tools show them.
 
 `Database` makes one for each unit of work. Statements of the core are translated from PostgreSQL's
 form. A transaction takes the lock of the store before it begins, so row locks are not needed, and
 `FOR UPDATE` is dropped. A session that writes may begin without a database, which its first write
 creates.
 
-The tables of a folder's database, as any SQLite tool shows them.
-
-The view `statements` is for people and tools; factmem does not use it. In an
-encrypted store it is empty.
+The view `statements` is for people and tools; factmem does not use it. In an encrypted store it is
+empty.
 """
 
 import re
@@ -53,14 +51,14 @@ WHERE place = ?
 
 
 class SqliteSession(Session):
-    """A connection, or the lack of one while there is no database.
+    """A connection, or None while there is no database.
 
-    `create` and `lock`, the creation and the lock of the store, are those of a session that may
-    write; `renew` begins another snapshot in one that only reads. `file` identifies the file.
+    A session that may write gets `create`, which creates the store, and `lock`, which locks it. One
+    that only reads gets `renew`, which begins another snapshot. `file` identifies the file.
     """
 
     most_lines, most_bytes = 2000, 1 << 20
-    """Few: an answer is no round trip, and its lines are in memory together."""
+    """Few, because an answer costs no round trip, and all of its lines are in memory."""
 
     def __init__(
         self,
@@ -95,7 +93,7 @@ class SqliteSession(Session):
     def rows(self, query: str, parameters: Sequence[object] = ()) -> list[Row]:
         self.give_way()
         db, text = self.connection, _translated(query)
-        # A read takes no lock: it must not wait for writers.
+        # Reads take no lock, so that they never wait for writers.
         if db.in_transaction or text.startswith("SELECT"):
             return db.execute(text, parameters).fetchall()
         with self.transaction():
@@ -144,7 +142,7 @@ class SqliteSession(Session):
         return True
 
     def take_numbers(self, store: int, heads: Sequence[Head], mark: int, at: int) -> list[Row]:
-        # A place that gets lines is written once, by `insert`, with the tail that they give it.
+        # For places with new lines, `insert` writes the row once, with its new tail.
         execute = self.connection.execute
         found: list[Row] = []
         for head in heads:
@@ -172,7 +170,7 @@ class SqliteSession(Session):
         self.check_rows()
         found = self.connection.execute("PRAGMA integrity_check(1)").fetchone()
         if found != ("ok",):
-            # It reports a read that the disk refused in the same words, so it is asked again.
+            # A failed read of the disk gives the same result, so the caller repeats the check.
             error = sqlite3.DatabaseError("integrity_check")
             error.sqlite_errorcode, error.sqlite_errorname = (
                 sqlite3.SQLITE_CORRUPT,
@@ -194,7 +192,7 @@ def _translated(query: str) -> str:
 
 
 _OF_STORE = re.compile(r"(?<!s\.)\b(?:[ep]\.)?store = %s AND")
-"""All rows are of the one store: one with another number is an error, and not left out."""
+"""Removed: there is one store, and a row with another number must raise, not be skipped."""
 
 
 VERSION = 1

@@ -166,6 +166,7 @@ def is_secret(keyword: str, value: str, stated: Iterable[str], *, about: str | N
     words = value.split()
     if len(words) in _WORDS_OF_A_WALLET and all(map(_WALLET_WORD.fullmatch, words)):
         return True
+    # Under a keyword that names a secret, the value alone is enough evidence.
     if _KEYWORD.fullmatch(keyword.replace("-", " ")) and _is_code(value):
         return True
     said = {each for text in stated for each in _stated(text)}
@@ -188,13 +189,16 @@ def _opens_thing(keyword: str, value: str, said: str) -> bool:
     is_entry = is_device or _ENTRY.fullmatch(head) is not None
     if re.fullmatch(r"\d[\d -]*", bare):
         digits = _NO_DIGIT.sub("", bare)
+        # PINs of devices have 4 or 6 digits. Three digits need a verb like "enter" beside them.
         sizes = {4, 6} if is_device else range(3 if is_entered else 4, 9)
         is_near = is_entered or _LOCKED.search(said) is not None
+        # A lower-case word after the digits is what they count: "8260 steps".
         is_counted = re.search(rf"\b{bare} [^\W\d_A-Z]{{4,}}", said) is not None
         is_code = (
             len(digits) in sizes and _opens(bare) and (is_entry or (is_near and not is_counted))
         )
         return is_code or len(digits) >= 20 or digits in _dialled(said)
+    # Names of devices have digits too ("iPhone15"), so their codes need more changes.
     changes = max(map(_changes, words))
     is_code = changes >= (4 if is_device else 1) and all(map(_opens, words))
     is_random = changes >= 6 and len(bare) >= 16
@@ -255,6 +259,7 @@ def _stated(text: str) -> list[str]:
         is_last = given != word or not after.strip() or not after[:1].isspace()
         if _is_code(word) or (is_said and is_last and len(word) > 2):
             found.append(word)
+    # After the name of a secret, only words that look like codes are taken.
     for each in _NAMED.finditer(text):
         clause = re.split(r"[.,;!?](?:\s|$)|。", each.group(1).lstrip(" ,?"))[0]
         found += [
@@ -280,6 +285,7 @@ def _words(text: str) -> Iterator[str]:
 
 def _opens(word: str) -> bool:
     """Whether a word with a digit or mark may be a code: it is no year, time or amount."""
+    # Four digits may be a time, which ends with 0 or 5 when people say it, or a year.
     bare = "".join(filter(str.isalnum, word))
     if bare.isdecimal() and len(bare) == 4:
         is_time = int(bare[:2]) < 24 and int(bare[2:]) < 60 and bare[3] in "05"

@@ -95,6 +95,7 @@ class FactDetector:
         request = replace(request, transcript=transcript)
         if not request.transcript:
             return _about(transcript, DetectionReport(is_dry_run=request.dry_run))
+        # Read before the facts, so that an erasure during the calls to the model is noticed.
         unread = [each for each in request.places if each.identity not in request.moments]
         moments = {**request.moments, **await self.moments(unread)}
         found = await self._known(request)
@@ -182,6 +183,7 @@ class FactDetector:
             return detection_question(request, piece, offered)
 
         items = await _ask(chat_model, await self._run(len(text), ask), answers)
+        # An item counts as 200 characters of work.
         size, first = len(text) + 200 * len(items), answers.count
         more = await self._run(size, lambda: read_items(items, answers.rules, first=first))
         answers.read.candidates += more.candidates
@@ -242,6 +244,7 @@ def _settle(report: DetectionReport, place: Place, learned: Learned) -> None:
         moved = learned.superseded | learned.proposed
         listed[:] = [each for each in listed if each.fact.id not in moved]
     undone = (*learned.refused, *learned.disputed)
+    # By `id`, because values may be unhashable; `_write` passed the same objects.
     refused = {(each.concept.keyword, id(each.value)) for each in undone}
     _refuse(
         report,

@@ -451,6 +451,7 @@ def former_values(entries: Sequence[Entry], condition: Condition, now: str) -> l
 def _traced(entries: Sequence[Entry], now: str) -> Trace:
     """Trace entries until `now`. Values that were over when they were forgotten never held."""
     trace = Trace(entries)
+    # Plans that have begun since the last entry held, too.
     trace.advance(max(now, trace.recorded_at))
     forgettings = [n for n, each in enumerate(entries) if "forget" in each and "undoes" not in each]
     keywords = {name[0] for number in forgettings for name in entries[number].get("forget", ())}
@@ -495,6 +496,7 @@ def _period(life: Life) -> tuple[str, str]:
 
 def _chosen(shown: KeywordItems, lives: list[tuple[str, Life]]) -> KeywordItems:
     """Add to `shown` the items of a keyword to show, given until when each of its lives held."""
+    # By the end of the period, then by when it was said last.
     lives.sort(key=lambda each: (each[0], each[1].item.last))
     if shown.fact_type == "SINGLE":
         shown.add(lives[-1][1].key, lives[-1][1].item)

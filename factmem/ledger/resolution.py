@@ -131,6 +131,7 @@ def _of_concept(
     if len(found) > 1:
         found.sort(key=_order)
     if found[0].fact.concept.fact_type is FactType.SINGLE:
+        # Reversed, so that of equals in one place the last one wins, which is the newest.
         best = min(reversed(found), key=_single_order) if len(found) > 1 else found[0]
         is_hidden = hidden_from is not None and hidden_from <= _specificity(best.place)
         return [] if is_hidden else [best]
@@ -265,6 +266,7 @@ def _of_entities(
     for each in unreadable:
         hidden.setdefault(_among(apart, each.place), []).append(each)
     shared, hiding = own.pop(None, []), hidden.pop(None, [])
+    # Resolved once for each entity with facts about the keyword, and once for all others.
     views = own.keys() | hidden.keys()
     kept: dict[tuple[Identity, str], PlacedFact[AnyFact]] = {}
     if len(views) < len(apart):  # an entity has no facts of its own about it

@@ -238,6 +238,7 @@ async def convert_place(
             after.append(copy)
         return entries if failed or not counted else after
 
+    # A trial: `rewrite` calls the edit again under the lock, with the entries at that time.
     edit(await store.entries(place.subject, place.scope))
     if counted and not failed and until is not None:
         await store.rewrite(edit, place.subject, place.scope)
@@ -305,6 +306,7 @@ class KeywordMerge:
         except Exception as exc:  # noqa: BLE001 - the application's; its text may be a value
             return Merged(replace(change, problem=f"if_both raised {type(exc).__name__}"))
         renamed = [self._renamed(entry) for entry in entries]
+        # The rules of the ledger decide what is current, so the result is folded and compared.
         after = Ledger(renamed).items(self._concept.keyword, self._now)
         history = renamed if after.keys() == wanted.keys() else None
         entry = self._moving(entries, held, wanted) if moved else None
@@ -454,6 +456,7 @@ async def merge_in_place(
         plan = merge.of(place, entries)
         return [] if plan is None or plan.entry is None else [plan.entry]
 
+    # If the history cannot be renamed first, the appended entry makes that possible afterwards.
     if not await store.rewrite(edit, place.subject, place.scope):
         await store.amend(move, place.subject, place.scope)
         await store.rewrite(edit, place.subject, place.scope)

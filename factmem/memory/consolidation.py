@@ -212,6 +212,7 @@ def _merged(merge: Merge, ledger: Ledger, now: str) -> Entry | None:
     kept = items.get(canonical(merge.kept))
     keys = dict.fromkeys(map(canonical, merge.dropped))
     given = [items[key] for key in keys if key in items and items[key] is not kept]
+    # A person's confirmation outweighs a model's opinion.
     dropped = [item for item in given if item.state != "confirmed"]
     if kept is None or not dropped:
         return None
@@ -234,6 +235,7 @@ def _merged(merge: Merge, ledger: Ledger, now: str) -> Entry | None:
     }
     if len(expiries) == len(together):
         fact["expires_at"] = max(expiries)
+    # A save has one source, so there is a save for each new one, all with the same id.
     facts: list[StoredFact] = [
         fact if source is None else {**fact, "source": source}
         for source in new or kept.sources[-1:]

@@ -104,6 +104,7 @@ class MemoryDocuments:
         checked, fact = _checked(path), _fact(path, text)
 
         def change(ledger: Ledger, now: str) -> Entry:
+            # Checked in the transaction: another process may create the document or its folder.
             _check_free(ledger, checked, now, may_exist=not must_be_new)
             return {"at": now, "facts": [stored(fact)]}
 

@@ -316,6 +316,7 @@ class MemoryReview:
                 f"No place of this memory has a change {change_id!r}: it has another spelling, or "
                 "its place was erased, which cannot be undone"
             )
+        # The id begins with a digest of its place. Usually one place has these digits.
         place = found[-1]
         for other in found[:-1]:  # of some thousand places, two share the digits
             entries = await self._provider.entries(other.subject, other.scope)
@@ -357,6 +358,7 @@ class MemoryReview:
         ids: list[str] = []
 
         def noted(entries: Sequence[Entry], now: str) -> list[Entry]:
+            # Ids contain the time of the entry, which the store would set only later.
             made: list[Entry] = [{**each, "at": now} for each in change(entries, now)]
             ids[:] = change_ids(place.identity, [*entries, *made])
             return made

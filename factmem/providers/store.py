@@ -376,7 +376,8 @@ class FactStore:
             edit, turns = found.edit if is_edited else None, found.turns if is_purge else None
             return Change(entries=found.new, edit=edit, turns=turns)
 
-        since = None if self._limit else given[0]["at"]  # what is later joins no earlier entry
+        # Parts of the given entries can only be in known ones that are not older than all of them.
+        since = None if self._limit else given[0]["at"]
         return await self._backend.extend(identity, extend, since=since)
 
     async def amend(self, change: Amendment, subject: MemorySubject, scope: MemoryScope) -> int:

@@ -388,22 +388,22 @@ class _Sync:
             except FileNotFoundError:  # its device has just replaced it
                 continue
             except (OSError, ValueError, TypeError):  # also a link, a folder, a bad block
-                refused["cannot be opened with this key, or are not complete"] += 1
+                refused["that cannot be opened with this key, or are not complete"] += 1
                 continue
             try:
                 await self._take(name, header, bundle)
             except (ValueError, TypeError, KeyError, AttributeError):
-                refused["were refused: a clock may be wrong, or another version wrote them"] += 1
+                refused["that a wrong clock or another version may have written"] += 1
             if progress is not None:
                 progress(done, len(new))
-        self._problems += [f"{count} files {why}" for why, count in refused.items()]
+        self._problems += [f"Files {why}: {count}" for why, count in refused.items()]
         for device, (serial, files, at) in list(self._known.latest.items()):
             # What only missing files had is in this store, and is written into its own files.
             last = max((at for name, at in self._names.values() if name == device), default=-1)
             kept = [name for name in files if name in self._names]
             if lost := len(files) - len(kept):
-                older = ", and the others are older" if last < serial else ""
-                self._problems.append(f"{lost} files of device {device} are missing{older}")
+                older = "; the others are older" if last < serial else ""
+                self._problems.append(f"Missing files of device {device}: {lost}{older}")
             # It is told once: from now on this is what the folder has.
             self._known.latest[device] = min(serial, last), kept, at
 

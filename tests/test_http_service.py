@@ -1,12 +1,10 @@
 """The HTTP service of the examples: users, conditions, repeated appends, events, TypeScript."""
 
-import importlib.util
 import json
 import os
 import shutil
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -23,6 +21,7 @@ from starlette.testclient import TestClient
 
 from factmem import AgentMemory, InMemoryProvider, LocalFileMemoryProvider, MemoryScopesProfile
 from factmem.errors import StorageError
+from tests.storms.http_service import example
 from tests.world import AGE, USER
 
 FOLDER = Path(__file__).parent.parent / "examples" / "http_service"
@@ -30,16 +29,7 @@ PACKAGES = Path(__file__).parent.parent / ".frameworks" / "http-service"
 """`npm install --prefix` of the example's package.json."""
 
 
-def _loaded() -> Any:
-    spec = importlib.util.spec_from_file_location("http_service", FOLDER / "service.py")
-    assert spec
-    assert spec.loader
-    module = sys.modules["http_service"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-http = _loaded()
+http = example()
 TOKENS = http.Tokens(b"x" * 32)
 
 

@@ -91,16 +91,6 @@ async def test_tables_of_a_later_version_are_refused(database: str, new_store: N
         await later.migrate()
 
 
-async def test_stores_of_one_database_are_apart(new_store: NewStore, store: str) -> None:
-    """Same names, other places."""
-    await new_store().save(theme("dark"), USER, AGENT)
-
-    other = new_store(store=f"{store}-other")
-
-    assert await other.load_all(USER, AGENT) == []
-    assert await other.places() == []
-
-
 async def test_reads_ask_the_database_unless_staleness_is_allowed(new_store: NewStore) -> None:
     """Another process's save is seen at once, or when what was read is too old."""
     writer, strict = new_store(), new_store()
@@ -141,16 +131,6 @@ async def test_the_servers_clock_is_the_default(new_store: NewStore, dsn: str) -
     (entry,) = await provider.entries(USER, AGENT)
 
     assert abs(datetime.fromisoformat(entry["at"]) - datetime.now(UTC)) < timedelta(seconds=5)
-
-
-async def test_keep_history_compacts_by_itself(new_store: NewStore) -> None:
-    """More than half of 600 saves of one value are history."""
-    provider = new_store(keep_history=timedelta(0))
-    for number in range(600):
-        await provider.save(theme(f"v{number}"), USER, AGENT)
-
-    assert len(await provider.entries(USER, AGENT)) < 400
-    assert [fact.value for fact in await provider.load(THEME, USER, AGENT)] == ["v599"]
 
 
 async def test_a_locked_place_is_busy_for_writers_only(new_store: NewStore, dsn: str) -> None:

@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from datetime import UTC, datetime, timedelta
 
 # ruff: noqa: ASYNC240 - the tests look at the disk themselves
 from pathlib import Path
@@ -16,19 +15,15 @@ from unittest.mock import Mock
 
 import anyio
 import pytest
-from fastapi.testclient import TestClient
 
-from examples.web_service import create_app
 from factmem.encryption.key import Key
 from factmem.errors import StorageError
 from factmem.providers._sqlite import files
 from factmem.providers._sqlite.files import network_mount
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import EncryptedStorage, SimpleStorage, Storage
-from factmem.testing import SettableClock
 from factmem.testing._facts import AGENT, theme
-from factmem.testing.chat import ScriptedChatModel
-from tests.deployment import HEADERS, what_an_operator_sees
+from tests.deployment import what_an_operator_sees
 from tests.doors import FailingDoor, watched
 from tests.providers.local_stores import ALICE, current, run, sealed
 from tests.tables import table
@@ -192,23 +187,6 @@ def test_a_fault_is_named_with_its_remedy(
         seen = what_an_operator_sees(store, caplog)
 
     assert re.search(fault.says, seen), seen
-
-
-def test_a_clock_that_was_put_back_is_no_fault(
-    root: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The order of saves does not depend on the clock."""
-    made(root)
-    clock = SettableClock(datetime(2001, 1, 1, tzinfo=UTC))
-    model = ScriptedChatModel()
-    with TestClient(create_app(LocalFileMemoryProvider(root, clock=clock), model)) as client:
-        for text in ("tea", "milk"):
-            assert client.post("/notes", json={"text": text}, headers=HEADERS).status_code == 201
-            clock.advance(timedelta(days=-1))
-        assert client.get("/health").status_code == 200
-        assert client.get("/notes", headers=HEADERS).json() == ["tea", "milk"]
-
-    assert [each for each in caplog.records if each.levelname != "INFO"] == []
 
 
 MOUNTS = r"""/dev/sda1 / ext4 rw,relatime 0 0

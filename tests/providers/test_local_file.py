@@ -12,7 +12,6 @@ import pytest
 
 from factmem.encryption.key import Key
 from factmem.errors import StorageError
-from factmem.models.places import MemorySubject
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.storages import Storage
 from factmem.providers.store import FactStore
@@ -20,7 +19,7 @@ from factmem.testing._facts import AGENT, LANGUAGES, PERSON, THEME, languages, t
 from factmem.testing.clock import START, SettableClock
 from tests.contracts.stores import WholeStoreContract
 from tests.doors import watched
-from tests.providers.local_stores import ALICE, BOB, current, disk, sealed
+from tests.providers.local_stores import ALICE, BOB, current, sealed
 from tests.tables import table
 
 
@@ -102,21 +101,6 @@ async def test_a_refused_call_creates_nothing(root: Path, call: str) -> None:
         await act(LocalFileMemoryProvider(root))
 
     assert not root.parent.exists()
-
-
-@pytest.mark.parametrize("name", ["", "a\0b", "a\nb", "x" * 201, "\x7f"])
-async def test_a_refused_name_creates_nothing(root: Path, name: str) -> None:
-    """A malformed name never reaches the disk."""
-    store = LocalFileMemoryProvider(root)
-    await store.save(theme("dark"), ALICE, AGENT)
-    before = disk(root)
-
-    with pytest.raises(ValueError, match="entity"):
-        await store.save(theme("dark"), PERSON.of(name), AGENT)
-    with pytest.raises(ValueError, match="subject name"):
-        await store.save(theme("dark"), MemorySubject(name, "", 1), AGENT)
-
-    assert disk(root) == before
 
 
 @pytest.mark.parametrize("call", ["load", "load_all", "history", "forget", "places", "anchor"])

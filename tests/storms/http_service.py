@@ -34,7 +34,8 @@ SECRET = b"x" * 32
 FACTS, CHAT, CHANGES = "/v1/facts", "/v1/conversations/c1/messages", "/v1/changes"
 
 
-def _example() -> Any:
+def example() -> Any:
+    """Return the module of the example."""
     path = ROOT / "examples" / "http_service" / "service.py"
     spec = importlib.util.spec_from_file_location("http_service_example", path)
     assert spec
@@ -164,7 +165,7 @@ async def _serving(folder: Path, port: int) -> Any:
 
 async def http_service(folder: Path, *, clients: int = 50, seconds: float = 60) -> Outcome:
     """Run the service under load, kill it every two seconds, and return what was found."""
-    outcome, tokens = Outcome(), _example().Tokens(SECRET)
+    outcome, tokens = Outcome(), example().Tokens(SECRET)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
@@ -260,10 +261,10 @@ def serve(folder: Path, port: int) -> None:
     """Be the service."""
     import uvicorn
 
-    example = _example()
+    service = example()
     scopes = MemoryScopesProfile(product="desk")
     memory = AgentMemory(LocalFileMemoryProvider(folder), scopes=scopes, subjects=[USER])
-    app = example.service(memory, example.Tokens(SECRET))
+    app = service.service(memory, service.Tokens(SECRET))
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="error")
 
 

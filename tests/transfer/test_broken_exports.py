@@ -5,12 +5,15 @@ Each form was built by hand after the public structure of its program.
 
 import json
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
+import pytest
 from typer.testing import CliRunner
 
 from factmem._cli.application import app
@@ -296,3 +299,27 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
         writer.join()
 
         assert (code, json.loads(printed)["new"]) == (0, count)
+
+
+@pytest.mark.storm
+def test_a_hostile_file_is_imported_whole_or_not_at_all(tmp_path: Path, thorough: bool) -> None:
+    """Nests of 300 levels and 1e400 were noticed by the store, after earlier places."""
+    count = 50 if thorough else 20
+    command = [sys.executable, "-m", "tests.transfer.hostile_files", str(count), "7"]
+    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    printed = [json.loads(line) for line in done.stdout.splitlines()]
+    results, used = printed[::2], printed[1::2]
+    assert (len(results), len(used)) == (count, count)
+    for (name, code, problems, places, is_expected), (seconds, megabytes) in zip(
+        results, used, strict=True
+    ):
+        assert is_expected, name
+        if name in {"m.jsonl", "koog"} and places:  # one bad record drops no other, and is named
+            assert bool(code) == bool(problems), name
+        else:
+            assert places == 0 or code == 0, name
+        assert code or name not in {"b.jsonl", "r.jsonl", "t.csv"} or (problems, places) == (0, 2)
+        assert seconds < 30, name
+        assert megabytes < 200, name

@@ -246,9 +246,6 @@ class TestCrewAI:
         assert (await fact_of(store)).importance == 1.0
 
 
-ALICE = USER.of("alice")
-
-
 LIVES_IN = Concept("lives_in", "Where she lives")
 
 

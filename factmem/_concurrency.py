@@ -343,7 +343,7 @@ class FileLock:
         while True:
             try:
                 if self._fd < 0:
-                    self._fd = self._opened()
+                    self._fd = self._open()
                 if turn is None:
                     try_lock(self._fd)
                 else:
@@ -373,7 +373,7 @@ class FileLock:
         except OSError:  # closing it unlocks it too
             self._close()
 
-    def _opened(self) -> int:
+    def _open(self) -> int:
         try:
             fd = os.open(self._path, os.O_RDWR | os.O_CREAT | ORDINARY, 0o600)
         except PermissionError as exc:

@@ -325,21 +325,21 @@ def _role(plain: str, start: int, end: int) -> Role:
 def _with_ranges(found: Sequence[SpokenTime], plain: str) -> list[SpokenTime]:
     """Return the times, with "May to August 2022" as one from the begin of May on, until August."""
     result = list(found)
-    for place, each in enumerate(found):
-        for number, other in enumerate(found[place + 1 : place + 5], place + 1):
+    for index, each in enumerate(found):
+        for number, other in enumerate(found[index + 1 : index + 5], index + 1):
             between = plain[each.end : other.start]
             if each.end >= other.start or each.role not in ("", "since"):
                 continue
             is_pair = between.strip() != "and" or "between" in plain[: each.start].casefold()
             if not (is_pair and _RANGE.fullmatch(between)):
                 continue
-            result[place] = result[place]._replace(role="since")
+            result[index] = result[index]._replace(role="since")
             result[number] = result[number]._replace(role="until")
             if each.is_yearly and not other.is_yearly:
                 back = other.last.year - (each.first.timetuple()[1:3] > other.last.timetuple()[1:3])
                 day = each.first.day if each.unit == "day" else None
                 span = WrittenDate(back, each.first.month, day).span(back) or each[:2]
-                result[place] = result[place]._replace(first=span[0], last=span[1], is_yearly=False)
+                result[index] = result[index]._replace(first=span[0], last=span[1], is_yearly=False)
     return result
 
 

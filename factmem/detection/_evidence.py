@@ -392,23 +392,23 @@ def _found(
     text: FoldedText, said: Sequence[_Word], asked: Sequence[_Word], quote: str
 ) -> tuple[int, int] | None:
     total = sum(each.weight for each in asked)
-    best, best_places = 0.0, list[int]()
+    best, best_positions = 0.0, list[int]()
     for start, word in enumerate(said):
         if not any(_is_same(word, each) for each in asked[:3]):
             continue
-        places = _aligned(said, asked, start)
-        hit = sum(said[at].weight for at in places)
+        positions = _aligned(said, asked, start)
+        hit = sum(said[at].weight for at in positions)
         between = sum(
-            said[at].weight for at in range(places[0], places[-1] + 1) if at not in places
+            said[at].weight for at in range(positions[0], positions[-1] + 1) if at not in positions
         )
         if between <= _MOST_BETWEEN * hit and hit - between / 2 > best:
-            best, best_places = hit - between / 2, places
-    if not best_places:
+            best, best_positions = hit - between / 2, positions
+    if not best_positions:
         return None
-    hit = min(sum(said[at].weight for at in best_places), total)
+    hit = min(sum(said[at].weight for at in best_positions), total)
     if hit < _LEAST * total or hit < _FEWEST:
         return None
-    first, last = best_places[0], best_places[-1]
+    first, last = best_positions[0], best_positions[-1]
     first = _extended(text.plain, said, first, _missing_before(said[first], asked))
     span = said[first].start, said[last].end
     words = text.plain[span[0] : span[1]]
@@ -418,16 +418,16 @@ def _found(
 
 def _aligned(said: Sequence[_Word], asked: Sequence[_Word], start: int) -> list[int]:
     """Return the positions of a quote's words that follow each other from a position on."""
-    places = list[int]()
+    positions = list[int]()
     at = start
     for each in asked:
-        limit = start + 1 if not places else at + 1 + _MOST_SKIPPED
-        for place in range(at, min(limit, len(said))):
-            if _is_same(said[place], each):
-                places.append(place)
-                at = place + 1
+        limit = start + 1 if not positions else at + 1 + _MOST_SKIPPED
+        for position in range(at, min(limit, len(said))):
+            if _is_same(said[position], each):
+                positions.append(position)
+                at = position + 1
                 break
-    return places
+    return positions
 
 
 def _missing_before(first: _Word, asked: Sequence[_Word]) -> int:

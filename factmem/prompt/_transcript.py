@@ -290,7 +290,7 @@ class Transcript:
         self.messages: Sequence[SaidMessage] = shown
         """The messages that a model sees, oldest first."""
         self._citable = {each.number: each for each in shown if each.kind is not None}
-        self._places = {each.number: place for place, each in enumerate(shown)}
+        self._positions = {each.number: position for position, each in enumerate(shown)}
 
     def of_entities(
         self, entities: Iterable[str | None], *, subjects: Iterable[str] = ()
@@ -413,8 +413,8 @@ class Transcript:
             return None
         if number in self._earlier:
             return "it is an earlier one"
-        place = self._places.get(number)
-        is_other = place is not None and self.messages[place].role == SourceKind.USER
+        position = self._positions.get(number)
+        is_other = position is not None and self.messages[position].role == SourceKind.USER
         return "another user wrote it" if is_other else "its writer is not trusted"
 
     def text(self, number: int) -> FoldedText:
@@ -429,10 +429,10 @@ class Transcript:
         It is empty unless the assistant or the same user wrote that message: words of other users
         and of tools are not stored with a user's facts.
         """
-        place = self._places[number]
-        if not place:
+        position = self._positions[number]
+        if not position:
             return ""
-        earlier, message = self.messages[place - 1], self.messages[place]
+        earlier, message = self.messages[position - 1], self.messages[position]
         is_same = (earlier.role, earlier.name) == (message.role, message.name)
         is_kept = earlier.role == SourceKind.ASSISTANT or (
             is_same and earlier.role == SourceKind.USER
@@ -441,8 +441,8 @@ class Transcript:
 
     def with_before(self, number: int) -> list[SaidMessage]:
         """Return a shown message, after the one before it."""
-        place = self._places[number]
-        return list(self.messages[max(place - 1, 0) : place + 1])
+        position = self._positions[number]
+        return list(self.messages[max(position - 1, 0) : position + 1])
 
     def span(self, number: int, quote: str) -> tuple[int, int] | None:
         """Return the span of a quote in the plain text of a message that may be cited, or None.
@@ -471,8 +471,8 @@ class Transcript:
         """Return the span of the longer part of a quote over two messages that may be cited."""
         wanted = FoldedText(quote).bare
         numbers = list(self._citable)
-        place = numbers.index(number)
-        for first, second in itertools.pairwise(numbers[max(place - 1, 0) : place + 2]):
+        position = numbers.index(number)
+        for first, second in itertools.pairwise(numbers[max(position - 1, 0) : position + 2]):
             one, other = self.text(first), self.text(second)
             start = f"{one.bare}{other.bare}".find(wanted)
             if wanted and 0 <= start < len(one.bare) < start + len(wanted):
@@ -499,17 +499,17 @@ class Transcript:
         """
         shown = self.messages if messages is None else messages
         named = self._named()
-        recent = [place for place, each in enumerate(shown) if each.kind is None][-_OVERLAP:]
+        recent = [position for position, each in enumerate(shown) if each.kind is None][-_OVERLAP:]
         lines: list[str] = []
         day = ""
-        for place, each in enumerate(shown):
+        for position, each in enumerate(shown):
             if (its_day := day_of(each.said_at)) != day:
                 day = its_day
                 lines.append(f'{{"day": "{day}"}}')
             number = f'"message": {each.number}, ' if each.kind is not None else ""
             is_named = each.role in named and each.name is not None
             name = f'"name": {value_text(each.name)}, ' if is_named else ""
-            most = _LONGEST_CONTEXT if place in recent else _LONGEST_EARLIER
+            most = _LONGEST_CONTEXT if position in recent else _LONGEST_EARLIER
             text = each.text if each.kind is not None else _shortened(each.text, most)
             lines.append(f'{{{number}"role": "{each.role}", {name}"text": {value_text(text)}}}')
         return "\n".join(lines)

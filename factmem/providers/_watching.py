@@ -61,11 +61,11 @@ async def watched(
         began = time.perf_counter()
         check_open()
         try:
-            new = await _looked(backend, followed)
+            new = await _poll(backend, followed)
         except FactmemError:  # an older copy may have taken the place of the file
             for each in followed.values():
                 each.start_again()
-            new = await _looked(backend, followed)
+            new = await _poll(backend, followed)
         spent = time.perf_counter() - began
         for at, _, change, place in new:
             place.passed = at, _short(change.id)
@@ -81,10 +81,10 @@ _New = tuple[str, bool, FactChange, "_Followed"]
 _Passed = tuple[str, bytes]
 
 
-async def _looked(backend: Backend, followed: Mapping[Identity, "_Followed"]) -> list[_New]:
+async def _poll(backend: Backend, followed: Mapping[Identity, "_Followed"]) -> list[_New]:
 
     def take(found: Mapping[Identity, Unread]) -> list[_New]:
-        new = [change for key, each in followed.items() for change in each.take(found.get(key))]
+        new = [change for key, each in followed.items() for change in each.read(found.get(key))]
         return sorted(new, key=lambda change: change[:2])
 
     known = {identity: each.position for identity, each in followed.items()}
@@ -109,7 +109,7 @@ class _Followed:
         self.position, self._at = None, ""
         self._reader = ChangeReader(self._place, self._concepts)
 
-    def take(self, unread: Unread | None) -> list[_New]:
+    def read(self, unread: Unread | None) -> list[_New]:
         """Return the new changes in order; `unread` is None if the place does not exist."""
         if unread is None:
             self.start_again()

@@ -313,7 +313,7 @@ async def test_a_new_process_erases_on_a_full_disk(
     async with LocalFileMemoryProvider(root, storage=storage) as store:
         await store.save(SingleFact(THEME, "dark"), ALICE, AGENT)
         await store.save(SingleFact(THEME, "light"), BOB, AGENT)
-    opened = DatabaseFiles._opened
+    opened = DatabaseFiles._open
 
     def refused(self: DatabaseFiles) -> object:
         if (root / "reserve").stat().st_size == ROOM:
@@ -322,7 +322,7 @@ async def test_a_new_process_erases_on_a_full_disk(
             raise exc
         return opened(self)
 
-    monkeypatch.setattr(DatabaseFiles, "_opened", refused)
+    monkeypatch.setattr(DatabaseFiles, "_open", refused)
     async with LocalFileMemoryProvider(root, storage=storage) as store:
         assert await current(store, BOB) == ["light"]
         assert ROOM // 2 < (root / "reserve").stat().st_size < ROOM

@@ -261,7 +261,7 @@ async def test_many_rotations_meanwhile_are_no_tampering(root: Path) -> None:
 
         def rotating(work: Callable[..., object]) -> object:
             def late(session: object, attempt: int) -> object:
-                places.opening.found(session)  # type: ignore[arg-type]
+                places.opening.find(session)  # type: ignore[arg-type]
                 if left:
                     one._places.opening.start_afresh()
                     one.keys._slots.rotate(Aes256GCMEncryptor(left.pop()))

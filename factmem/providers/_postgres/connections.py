@@ -59,7 +59,7 @@ def connect(dsn: str, seconds: float) -> Any:
         now = time.monotonic()
         share = (deadline - now) / (len(addresses) - number)
         try:
-            pgconn = _opened(address, now + min(share, _most_seconds(given)))
+            pgconn = _open(address, now + min(share, _most_seconds(given)))
         except psycopg.OperationalError as exc:
             failed.append(str(exc))
             continue
@@ -124,13 +124,13 @@ def _resolved(given: dict[str, Any]) -> list[dict[str, Any]]:
     return [{**given, "hostaddr": each} for each in dict.fromkeys(one[4][0] for one in found)]
 
 
-def _opened(given: Mapping[str, Any], deadline: float) -> Any:
+def _open(given: Mapping[str, Any], deadline: float) -> Any:
     """Return a connection of libpq that is ready for statements."""
     psycopg = driver()
     status = psycopg.pq.PollingStatus
     pgconn = psycopg.pq.PGconn.connect_start(psycopg.conninfo.make_conninfo(**given).encode())
     try:
-        while (state := _polled(pgconn)) != status.OK:
+        while (state := _poll(pgconn)) != status.OK:
             wanted = selectors.EVENT_READ if state == status.READING else selectors.EVENT_WRITE
             if not ready_events(pgconn.socket, wanted, deadline):
                 raise psycopg.errors.ConnectionTimeout("The host did not answer in time")
@@ -141,7 +141,7 @@ def _opened(given: Mapping[str, Any], deadline: float) -> Any:
     return pgconn
 
 
-def _polled(pgconn: Any) -> Any:
+def _poll(pgconn: Any) -> Any:
     """Continue connecting, and return the event to wait for."""
     psycopg = driver()
     if pgconn.status != psycopg.pq.ConnStatus.BAD:
@@ -218,7 +218,7 @@ class Connections:
             return _Failed(Failure.BUSY, TimeoutError("All connections were in use"))
         session: PostgresSession | None = None
         try:
-            session = self._taken(deadline)
+            session = self._take(deadline)
             return work(session, unknown)
         except Exception as exc:
             if (failed := _failed(exc, session)) is None:
@@ -229,7 +229,7 @@ class Connections:
                 self._put_back(session)
             self._free.release()
 
-    def _taken(self, deadline: float) -> PostgresSession:
+    def _take(self, deadline: float) -> PostgresSession:
         session: PostgresSession | None = None
         if isinstance(self._source, str):
             with suppress(IndexError):

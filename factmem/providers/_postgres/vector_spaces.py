@@ -226,7 +226,7 @@ class VectorSpaces:
             if reader is None or self.extension(session) is None:
                 return {}, None
             key = reader.key(identity)
-            space = self._made(session, key, reader.store.number, model, dimensions)
+            space = self._create_space(session, key, reader.store.number, model, dimensions)
             return self._next(session, key, space, limit), space
 
         found, space = self._places.run(asking(read))
@@ -261,7 +261,7 @@ class VectorSpaces:
         given = [byte_strings(places), model_key(model), dimensions]
         return {place: Space(*row) for place, *row in session.rows(_READ_SPACES, given)}
 
-    def _made(
+    def _create_space(
         self, session: PostgresSession, key: bytes, store: int, model: str, dimensions: int
     ) -> Space:
         given = [key, model_key(model), dimensions]
@@ -280,7 +280,7 @@ class VectorSpaces:
             with session.transaction():
                 # Under this lock, texts that a purge deleted have no row, and none is deleted.
                 for (search,) in session.rows(_LOCK_SEARCH, [key]):
-                    space = self._made(session, key, store, model, dimensions)
+                    space = self._create_space(session, key, store, model, dimensions)
                     columns = [byte_strings(vectors), _column(vectors.values())]
                     statement = _ADD_VECTORS.format(extension=extension)
                     number = space.number

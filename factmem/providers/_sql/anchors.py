@@ -37,12 +37,12 @@ class Anchors:
     def __init__(self, places: StoredPlaces) -> None:
         self._places = places
 
-    def taken(self, progress: Progress | None = None) -> str:
+    def take(self, progress: Progress | None = None) -> str:
         """Return the ends of all places, without reading entries."""
-        taken = self.counted()
-        return self._places.run_apart(lambda session, _: self.listed(session, taken, progress))
+        taken = self.count()
+        return self._places.run_apart(lambda session, _: self.read(session, taken, progress))
 
-    def counted(self) -> int:
+    def count(self) -> int:
         """Count an anchor in the row of a sealed store, for the numbers of new places.
 
         It is committed before places are listed. A plain store counts none, so it may be read-only.
@@ -60,7 +60,7 @@ class Anchors:
 
         return self._places.write(write)
 
-    def listed(self, session: Session, taken: int, progress: Progress | None = None) -> str:
+    def read(self, session: Session, taken: int, progress: Progress | None = None) -> str:
         """Return the ends of all places in the state that a session reads."""
         reader = self._places.reading(session)
         if reader is None:

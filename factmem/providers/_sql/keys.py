@@ -44,7 +44,7 @@ class StoreKeys:
         """Return the ids of the key slots; there are none before the store was created."""
 
         def read(session: Session, _: int) -> list[str]:
-            if self._opening.found(session) is None:
+            if self._opening.find(session) is None:
                 return []
             row = self._opening.row(session)
             return [] if row is None else [slot["kid"] for slot in row.slots]
@@ -124,7 +124,7 @@ class StoreKeys:
         """
 
         def write(session: Session, _: int) -> bool:
-            self._opening.made(session)
+            self._opening.create(session)
             with session.transaction():
                 row = self._opening.row(session, lock="FOR UPDATE")
                 assert row is not None  # noqa: S101 - stores are never deleted
@@ -209,7 +209,7 @@ class StoreKeys:
         return self._without_old_generations(row, encryption)
 
     def _counted(self, session: Session, _: int) -> int:
-        ((count,),) = session.rows(sql.COUNT_PLACES, [self._opening.made(session).number])
+        ((count,),) = session.rows(sql.COUNT_PLACES, [self._opening.create(session).number])
         places: int = count
         return places
 
@@ -219,7 +219,7 @@ class StoreKeys:
         keys: list[bytes] = []
 
         def outdated(session: Session, _: int) -> list[bytes]:
-            self._opening.made(session)
+            self._opening.create(session)
             row = self._opening.row(session)
             assert row is not None  # noqa: S101 - stores are never deleted
             rows = session.rows(sql.LIST_OUTDATED, _outdated(row, after, MOST_LISTED))

@@ -54,7 +54,7 @@ class SqlStore(FactStore):
         opened = await super().__aenter__()
         if self._must_exist:
             try:
-                await self._places.look()
+                await self._places.open()
             except BaseException:
                 await self.aclose()
                 raise
@@ -104,7 +104,7 @@ class SqlStore(FactStore):
         self._check_open()
         check_progress(progress)
         anchors = Anchors(self._places)
-        return await self._places.work(lambda: anchors.taken(progress))
+        return await self._places.work(lambda: anchors.take(progress))
 
     async def verify(
         self, anchor: str | None = None, *, progress: Callable[[int, int], None] | None = None

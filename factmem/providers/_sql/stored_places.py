@@ -199,7 +199,7 @@ class StoredPlaces:
         """Return the reader of the store; None if it does not exist, or not yet in this session."""
         if session.is_empty and self.opening.known is not None:
             return None
-        store = self.opening.found(session)
+        store = self.opening.find(session)
         if store is None:
             return None
         reader = self._reader
@@ -209,7 +209,7 @@ class StoredPlaces:
 
     def writing(self, session: Session) -> tuple[PlaceReader, PlaceRewriter]:
         """Return the reader and the writer of the store; creates the store if it does not exist."""
-        self.opening.made(session)
+        self.opening.create(session)
         reader = self.reading(session)
         assert reader is not None  # noqa: S101 - it was found or made
         return reader, PlaceRewriter(reader, self.opening)
@@ -232,10 +232,10 @@ class StoredPlaces:
 
     @in_thread
     def create(self) -> None:
-        self.write(lambda session, _: self.opening.made(session, is_wanted=True))
+        self.write(lambda session, _: self.opening.create(session, is_wanted=True))
 
     @in_thread
-    def look(self) -> None:
+    def open(self) -> None:
         self.run(lambda session, _: self.reading(session))
 
     @in_thread
@@ -255,7 +255,7 @@ class StoredPlaces:
 
     def time(self) -> str:
         """Return the time of the store's clock, as a stamp; not before a connection was opened."""
-        self.run(lambda session, _: self.opening.found(session))
+        self.run(lambda session, _: self.opening.find(session))
         return self.clock.recording()
 
     async def close(self) -> None:

@@ -101,20 +101,20 @@ class Opening:
         self._logged: str | None = None
         """The id of the store that was logged last; empty if there was none."""
 
-    def found(self, session: Session) -> OpenStore | None:
+    def find(self, session: Session) -> OpenStore | None:
         """Return the store, or None if nothing was saved in it yet."""
-        opened = self._look(session)
+        opened = self._find(session)
         if opened is None and self._must_exist:
             raise self._missing(session)
         if self._logged != ("" if opened is None else opened.id):
             self._log(session, opened)
         return opened
 
-    def _look(self, session: Session) -> OpenStore | None:
+    def _find(self, session: Session) -> OpenStore | None:
         opened = self.known
         if opened is None:
             with self._lock:
-                opened = self.known = self.known or self._opened(session)
+                opened = self.known = self.known or self._open(session)
         if opened is not None and session.store != opened.number:
             session.select_store(opened.number)
         return opened
@@ -156,16 +156,16 @@ class Opening:
             "Opened the %s%s store %r in %s (places: %d)", made, kind, self.name, where, places
         )
 
-    def made(self, session: Session, *, is_wanted: bool = False) -> OpenStore:
+    def create(self, session: Session, *, is_wanted: bool = False) -> OpenStore:
         """Return the store; create its tables and row, with `is_wanted` also if it must exist."""
-        found = self._look(session) if is_wanted else self.found(session)
+        found = self._find(session) if is_wanted else self.find(session)
         if found is not None:
             return found
         if not self.database.are_there(session):
             self.database.make(session)
         # Without effect if another process has made the store meanwhile.
         session.rows(sql.MAKE_STORE, [self.name, *self._new_row()])
-        found = self.found(session)
+        found = self.find(session)
         assert found is not None  # noqa: S101 - it was there, or was inserted
         return found
 
@@ -179,7 +179,7 @@ class Opening:
 
     def is_prepared(self, session: Session) -> bool:
         """Whether the store exists, or can be created without more rights than it needs itself."""
-        is_found = self.found(session) is not None
+        is_found = self.find(session) is not None
         return is_found or self.database.has_one_store or self.database.are_there(session)
 
     def reload(self) -> None:
@@ -231,7 +231,7 @@ class Opening:
             )
         return ring, unwrapped.kid
 
-    def _opened(self, session: Session) -> OpenStore | None:
+    def _open(self, session: Session) -> OpenStore | None:
         row = self.row(session) if self.database.are_there(session) else None
         if row is None and self._has_places(session):
             row = self.row(session)  # another process may have made the store in between

@@ -43,7 +43,7 @@ def backup(places: StoredPlaces, target: Path) -> str:
     """
     anchors = Anchors(places)
     # A write, so it comes before the snapshot.
-    taken = anchors.counted()
+    taken = anchors.count()
     with ExitStack() as stack:
         draft: Draft | None = None
 
@@ -56,7 +56,7 @@ def backup(places: StoredPlaces, target: Path) -> str:
             if reader is not None:
                 session.check_rows()
                 check_erased(session, reader)
-            anchor = anchors.listed(session, taken)
+            anchor = anchors.read(session, taken)
             if draft is None:
                 check_new(target)
                 draft = stack.enter_context(closing(Draft(target)))
@@ -203,10 +203,10 @@ class Restoration:
 
     def fill(self) -> int:
         """Copy the backup without the places erased since; return how many are left out."""
-        source, of_backup = self._opened()
+        source, of_backup = self._open()
         with closing(source):
             with self._unused():
-                self._known = self._of_store()
+                self._known = self._store_state()
             store, erasures, erased = self._known
             if store not in (None, of_backup):
                 raise ValueError(
@@ -216,7 +216,7 @@ class Restoration:
             _copy(source, self.folder)
             return _finish(self.folder, erasures, erased)
 
-    def _opened(self) -> tuple[sqlite3.Connection, str]:
+    def _open(self) -> tuple[sqlite3.Connection, str]:
         """Return a connection to the backup, and the id of its store."""
         files = DatabaseFiles(self._backup, 0.0, allow_network=True)
         try:
@@ -238,7 +238,7 @@ class Restoration:
         """
         root = self._database.root
         with _writing(root), self._unused():
-            if self._of_store() != self._known:
+            if self._store_state() != self._known:
                 raise StoreBusyError("The store was used meanwhile: nothing was changed, try again")
             (self.folder / NAME).chmod(self._database.files.file_mode)
             (self.folder / NAME).replace(root / NAME)
@@ -255,7 +255,7 @@ class Restoration:
                 f"which is damaged: move the folder, and pass the receipts of erasures by erased="
             ) from exc
 
-    def _of_store(self) -> tuple[str | None, int, list[Row]]:
+    def _store_state(self) -> tuple[str | None, int, list[Row]]:
         """Return the id of the current store, its count of erasures, and its rows about them."""
         found = self._database.files.open()
         if found is None:

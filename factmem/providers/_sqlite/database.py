@@ -261,7 +261,7 @@ class SqliteDatabase(Database):
             try:
                 self._close_replaced()
                 if self._db.writer is None and self.files.exists():
-                    self._db.writer = self._made()
+                    self._db.writer = self._open_writer()
                 yield SqliteSession(self._db.writer, self._create, self._locked, file=self._inode)
             except sqlite3.Error as exc:
                 self._db.writer = self._dropped(self._db.writer, exc)
@@ -313,7 +313,7 @@ class SqliteDatabase(Database):
                 yield
 
     def _create(self) -> sqlite3.Connection:
-        self._db.writer = self._made()
+        self._db.writer = self._open_writer()
         return self._db.writer
 
     @contextmanager
@@ -324,7 +324,7 @@ class SqliteDatabase(Database):
             self._check_process()
             try:
                 if self._db.reader is None:
-                    self._db.reader = self._opened()
+                    self._db.reader = self._open_reader()
                 db = self._db.reader
                 if db is None:
                     yield SqliteSession(None)
@@ -408,12 +408,12 @@ class SqliteDatabase(Database):
         self._close_replaced()
         with self._warming:
             if self._db.warm is None and not self._is_fixed:
-                self._db.warm = self._opened_warm()
+                self._db.warm = self._open_warm()
 
-    def _opened_warm(self) -> sqlite3.Connection | None:
+    def _open_warm(self) -> sqlite3.Connection | None:
         self._check_process()
         try:
-            db = self._opened()
+            db = self._open_reader()
             if db is not None and self._is_fixed:
                 db.close()
                 return None
@@ -429,13 +429,13 @@ class SqliteDatabase(Database):
 
     # Opening
 
-    def _made(self) -> sqlite3.Connection:
+    def _open_writer(self) -> sqlite3.Connection:
         with closed_on_error(self.files.create(self._lock, self._until)) as db:
             self._inode = self.files.identity()
             self._guarded()
         return db
 
-    def _opened(self) -> sqlite3.Connection | None:
+    def _open_reader(self) -> sqlite3.Connection | None:
         opened = self.files.open()
         if opened is None:
             return None

@@ -312,11 +312,11 @@ class DatabaseFiles:
         """
         with self.readable():
             try:
-                return self._opened() if self.exists() else None
+                return self._open() if self.exists() else None
             except sqlite3.Error as exc:
                 if not is_full(exc) or not self._shorten_reserve():
                     raise
-                return self._opened()  # the index of the log, 32 KiB, now has room
+                return self._open()  # the index of the log, 32 KiB, now has room
 
     @contextmanager
     def readable(self) -> Generator[None]:
@@ -326,7 +326,7 @@ class DatabaseFiles:
         except OSError as exc:
             raise StorageError(f"{str(self.path)!r} cannot be read: {refusal(exc)}") from exc
 
-    def _opened(self) -> tuple[sqlite3.Connection, bool] | None:
+    def _open(self) -> tuple[sqlite3.Connection, bool] | None:
         if self.path.is_symlink() or not self.path.is_file():
             raise CorruptJournalError(f"{str(self.path)!r} is not a regular file: remove it")
         is_fixed = False

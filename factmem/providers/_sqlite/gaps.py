@@ -93,7 +93,7 @@ class Gaps:
                 return False
             if db.execute("PRAGMA data_version").fetchone() != (version,):
                 pages = None
-            with self._opened(guard) as file:
+            with self._open(guard) as file:
                 clear_gaps(file, pages)
             # In the log again, and without any value.
             own.execute("UPDATE stores SET remains = 0")
@@ -103,7 +103,7 @@ class Gaps:
         self._known = known
         return True
 
-    def _opened(self, guard: Guard | None) -> BinaryIO:
+    def _open(self, guard: Guard | None) -> BinaryIO:
         """Open the database without SQLite: on POSIX systems by the descriptor of the guard."""
         if guard is not None:
             return open(guard.descriptor, "r+b", buffering=0, closefd=False)

@@ -127,7 +127,11 @@ class _Commands(TyperGroup):
                 raise
             at: Any = exc
             path = " ".join(["factmem", *(at.ctx.command_path.split()[1:] if at.ctx else ())])
-            print_error(f"factmem: {at.format_message().rstrip('.')}: see `{path} --help`")
+            text = at.format_message().rstrip(".")
+            option = getattr(at, "option_name", None)
+            if any(option in each.opts for each in self.params):
+                text, path = f"{option} comes before the command", "factmem"
+            print_error(f"factmem: {text}: see `{path} --help`")
             raise typer.Exit(ExitCode.USAGE) from None
         except BrokenPipeError:
             # Python flushes stdout again at exit and would print a second error.

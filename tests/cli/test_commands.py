@@ -282,6 +282,8 @@ def test_the_applications_own_types(
     assert (fact["value"], fact["description"]) == ("1990-03-01", "Day of birth")
     sys.modules.pop("their_concepts")
     call(*store, "--concepts", "no_such:X", "places", code=ExitCode.USAGE)
+    late = call("places", *store, code=ExitCode.USAGE)
+    assert late == "factmem: --store comes before the command: see `factmem --help`\n"
     call(*store, "--concepts", "json:loads", "places", code=ExitCode.USAGE)
     for number, text in enumerate(("1 / 0", "raise SystemExit(0)")):
         (tmp_path / f"broken_{number}.py").write_text(f"\n{text}\n")

@@ -36,21 +36,6 @@ class Diary:
             raise ConnectionError("the ink is dry")
 
 
-async def test_a_conversation_continues_from_a_result() -> None:
-    """The messages of a result are the history of the next run; the agent stores none."""
-    model = ScriptedChatModel("Hello, Alice.", "You are Alice.")
-    agent = Agent(model, system_prompt="Be kind.")
-
-    first = await agent.run("I am Alice.")
-    second = await agent.run("Who am I?", messages=first.messages)
-
-    assert [message["content"] for message in second.messages] == [
-        *("Be kind.", "I am Alice.", "Hello, Alice.", "Who am I?", "You are Alice.")
-    ]
-    assert len(first.messages) == 3
-    assert model.calls[1] == second.messages[:-1]
-
-
 async def test_the_callers_history_does_not_change() -> None:
     """Neither the list nor its messages change."""
     history: list[dict[str, Any]] = [{"role": "user", "content": "Hi"}]

@@ -8,13 +8,13 @@ import pytest
 
 from factmem.agent.agent import Agent
 from factmem.agent.context import AgentContext
-from factmem.agent.nodes import Strategy, node_llm_request
+from factmem.agent.nodes import Strategy
 from factmem.detection.report import DetectionReport
 from factmem.errors import ChatModelError, ExtractionError, UnboundSubjectError
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, FactSource, SingleFact, SourceKind
-from factmem.models.places import MemoryScope, MemoryScopesProfile, MemoryScopeType, MemorySubject
+from factmem.models.places import MemoryScopesProfile, MemorySubject
 from factmem.prompt.memory_message import LoadReport
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
@@ -86,36 +86,6 @@ async def test_a_second_agent_finds_the_facts_of_the_first(tmp_path: Path) -> No
         assert origin.source == FactSource(
             SourceKind.USER, "monday-1", 0, "I prefer the dark theme", None
         )
-
-
-@pytest.mark.parametrize(("options", "asked"), [({}, 1), ({"auto_detect": True}, 2)])
-async def test_the_cost_of_a_run(options: dict[str, Any], asked: int) -> None:
-    """There is one call for the answer, one for detection, none for loading."""
-    model = ScriptedChatModel("Hello.", found_facts())
-    agent = Agent(model)
-    agent.install(
-        AgentMemory, provider=InMemoryProvider(), scopes=MemoryScopesProfile(agent="a"), **options
-    )
-
-    result = await agent.run("Hi")
-
-    assert result.usage.calls == len(model.calls) == asked
-    assert result.usage == model.usage
-
-
-async def test_a_strategy_loads_its_own_facts() -> None:
-    """With `recall` the installation loads what is relevant."""
-    store = InMemoryProvider()
-    await store.save(theme("dark"), MemorySubject.EVERYTHING, PRODUCT)
-    shown: list[int] = []
-    for recall in (None, 5):
-        model = ScriptedChatModel("Hello.")
-        agent = Agent(model, strategy=Strategy("ask", [node_llm_request()]))
-        installed(agent, store, recall=recall)
-        await agent.run("Which theme?")
-        shown.append(len(memory_texts(model.calls[0])))
-
-    assert shown == [0, 1]
 
 
 @table("subjects", [None, [USER], [ALICE, USER], [COMPANY, USER]])
@@ -241,33 +211,6 @@ async def test_an_answer_survives_a_failing_detection(
     )
     report = await memory.auto_detect_facts(result.messages)
     assert len(report.saved) == 1
-
-
-async def test_all_four_names_are_scopes() -> None:
-    """Facts are loaded from each scope of the installation, and detection offers each."""
-    store = InMemoryProvider()
-    scopes = [
-        MemoryScope.Agent("bot"),
-        MemoryScope.Feature("search"),
-        MemoryScope.Product("my-app"),
-        MemoryScope.CrossProduct("acme"),
-    ]
-    for scope in scopes:
-        about = Concept(f"about-{scope.type}", "Something")
-        await store.save(SingleFact(about, "known"), ALICE, scope)
-    said = f"remember {', '.join(MemoryScopeType)}"
-    items = [theme_item(str(each), said, scope=each.value) for each in MemoryScopeType]
-    model = ScriptedChatModel("Noted.", found_facts(*items))
-    agent = Agent(model)
-    profile = MemoryScopesProfile("bot", "search", "my-app", "acme")
-    installed(agent, store, scopes=profile, subjects=[ALICE], auto_detect=True)
-
-    result = await agent.run(f"Please {said}")
-
-    [loaded] = result.reports_of(LoadReport)
-    assert len(loaded.facts) == 4
-    [detected] = result.reports_of(DetectionReport)
-    assert [placed.place.scope for placed in detected.saved] == scopes
 
 
 async def test_a_users_own_memory_class_can_be_installed() -> None:

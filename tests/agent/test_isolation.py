@@ -5,7 +5,6 @@ import random
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -19,8 +18,7 @@ from factmem.agent.nodes import (
     node_save_to_memory_auto_detect_facts,
 )
 from factmem.llm.base import ChatResponse, Message, ToolDefinition
-from factmem.models.facts import AnyFact, Concept, SingleFact
-from factmem.models.places import MemoryScope, MemorySubject
+from factmem.models.facts import Concept, SingleFact
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
 from factmem.providers.store import FactStore
@@ -144,25 +142,3 @@ async def test_nor_do_they_in_a_strategy() -> None:
     installed(agent, store, subjects=[USER])
 
     await talk(agent, crowd, store, FEWER)
-
-
-async def test_the_check_finds_mixed_facts() -> None:
-    """A store that mixes users is noticed in a prompt at once."""
-
-    class Everyone(InMemoryProvider):
-        async def load_all(
-            self, subject: MemorySubject, scope: MemoryScope, **options: Any
-        ) -> list[AnyFact]:
-            alice, bob = [
-                await InMemoryProvider.load_all(self, USER.of(p), PRODUCT) for p in PEOPLE
-            ]
-            return [*alice, *bob]
-
-    crowd, store = Crowd(), Everyone()
-    await prepared(store)
-    agent = Agent(FunctionModel(crowd.respond), tools=[secrets])
-    installed(agent, store, subjects=[USER])
-
-    await agent.run("I am alice.", subjects=[USER.of("alice")])
-
-    assert "bob's secret" in crowd.shown[0]

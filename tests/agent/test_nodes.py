@@ -236,21 +236,6 @@ async def test_nodes_of_ones_own_get_the_run() -> None:
     assert result.text == "verdict"
 
 
-async def test_two_requests_in_one_strategy() -> None:
-    """The first answer is the input of the second request."""
-    model = ScriptedChatModel("draft", "final", found_facts())
-    agent = agent_of(
-        model, node_llm_request(), node_llm_request(), node_save_to_memory_auto_detect_facts()
-    )
-
-    result = await agent.run("Write", subjects=[ALICE])
-
-    assert [message["content"] for message in result.messages] == [
-        *("Write", "draft", "draft", "final")
-    ]
-    assert '{"message": 0, "role": "user", "text": "Write"}' in str(model.calls[2][1]["content"])
-
-
 @pytest.mark.parametrize("is_at_end", [False, True], ids=["a node", "after the run"])
 async def test_only_the_first_question_of_a_run_is_the_user_s(is_at_end: bool) -> None:
     """An answer that is sent back, such as a page's text, proves nothing; nor do those of later
@@ -325,15 +310,6 @@ def test_a_strategy_without_nodes_is_refused() -> None:
     """It would return the user's own input."""
     with pytest.raises(ValueError, match="The strategy 'empty' has no nodes"):
         Strategy("empty", [])
-
-
-def test_strategies_can_be_compared() -> None:
-    """Two with the same nodes are equal; the repr has the name."""
-    ask = node_llm_request()
-
-    assert Strategy("a", [ask]) == Strategy("a", (ask,))
-    assert Strategy("a", [ask]) != Strategy("b", [ask])
-    assert "'a'" in repr(Strategy("a", [ask]))
 
 
 async def test_a_tool_is_limited_to_the_run() -> None:

@@ -82,23 +82,6 @@ async def test_calls_of_one_answer_run_at_once_and_answer_in_order() -> None:
     assert [m.get("tool_call_id") for m in result.messages[2:4]] == ["call-0", "call-1"]
 
 
-async def test_sync_tools_run_concurrently_too() -> None:
-    """Each runs in a thread."""
-    second_has_run = ThreadEvent()
-
-    def first() -> bool:
-        return second_has_run.wait(60)
-
-    def second() -> bool:
-        second_has_run.set()
-        return True
-
-    model = ScriptedChatModel(calls(("first", {}), ("second", {})), "Done.")
-    result = await Agent(model, tools=[first, second]).run("Both, please")
-
-    assert tool_results(result.messages) == ["true", "true"]
-
-
 async def test_bad_and_unknown_calls_return_an_error_and_the_others_run() -> None:
     """The model reads an error for each bad call."""
     model = ScriptedChatModel(
@@ -262,21 +245,6 @@ async def test_a_tool_that_is_not_a_function() -> None:
     result = await Agent(model, tools=[Remote()]).run("Go")
 
     assert tool_results(result.messages) == ['Go {"x": 1}']
-
-
-async def test_a_tool_that_runs_the_agent_again() -> None:
-    """Runs are independent, also when nested."""
-    model = ScriptedChatModel(calls(("ask", {"question": "inner"})), "Inner.", "Outer.")
-
-    async def ask(question: str) -> str:
-        """Ask a colleague."""
-        return (await agent.run(question)).text
-
-    agent = Agent(model, tools=[ask])
-    result = await agent.run("outer")
-
-    assert result.text == "Outer."
-    assert tool_results(result.messages) == ["Inner."]
 
 
 async def test_a_refusal_is_returned_as_the_answer() -> None:

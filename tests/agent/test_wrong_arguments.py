@@ -43,17 +43,13 @@ def memory() -> AgentMemory:
 
 WRONG: list[Wrong] = [
     (Agent, SECRET, TypeError, r"str has no respond: Agent\(OpenAIChatModel\(name\)\)"),
-    (Agent, None, TypeError, "NoneType has no respond"),
     (Agent, ScriptedChatModel, TypeError, "the class ScriptedChatModel has no respond"),
-    (Agent, InMemoryProvider(), TypeError, "InMemoryProvider has no respond"),
     (lambda it: Agent(MODEL, max_steps=it), "3", TypeError, "not str: max_steps=20"),
-    (lambda it: Agent(MODEL, max_steps=it), True, TypeError, "not bool: max_steps=20"),
     (lambda it: Agent(MODEL, max_steps=it), 0, ValueError, "at least 1"),
     (
         lambda it: Agent(MODEL, tools=it), print, TypeError,
         r"not builtin_function_or_method: tools=\[look_up\]",
     ),
-    (lambda it: Agent(MODEL, tools=it), None, TypeError, r"not NoneType: tools=\[look_up\]"),
     (lambda it: Agent(MODEL, tools=it), [5], TypeError, r"not int: tools=\[look_up\]"),
     (
         lambda it: Agent(MODEL, system_prompt=it), None, TypeError,
@@ -63,21 +59,17 @@ WRONG: list[Wrong] = [
         lambda it: Agent(MODEL).install(it), memory(), TypeError,
         r"not an instance of AgentMemory: agent\.install\(AgentMemory, provider=",
     ),
-    (lambda it: Agent(MODEL).install(it), Silent(), TypeError, "not an instance of Silent"),
     (
         lambda it: Agent(MODEL).install(it), SECRET, TypeError,
         r"instance of str: agent\.install\(AgentMemory, provider=store",
     ),
-    (lambda it: Agent(MODEL).install(it), None, TypeError, "instance of NoneType"),
     (
         lambda it: Agent(MODEL).install(it), InMemoryProvider, TypeError,
         "InMemoryProvider has no before_model and after_answer",
     ),
     (lambda it: Strategy("x", it), node_llm_request(), TypeError, r"not function: Strategy\("),
-    (lambda it: Strategy("x", it), [SECRET], TypeError, r"not str: Strategy\("),
     (lambda it: Strategy(it, [node_llm_request()]), None, TypeError, "name must be a str"),
     (node_load_from_memory, THEME, TypeError, r"not Concept: .*concepts=\[concept\]"),
-    (node_load_from_memory, [SECRET], TypeError, "list of Concept, not of str"),
     (
         lambda it: node_load_all_facts_from_memory(subjects=it), USER, TypeError,
         "subjects must be a list",
@@ -109,9 +101,7 @@ WRONG: list[Wrong] = [
         r"subjects=\[USER\.of",
     ),
     (Tool, SECRET, TypeError, r"not str: tools="),
-    (Tool, dict, TypeError, "not the class dict"),
     (lambda it: Agent(MODEL).run(it), 5, TypeError, "text must be a str, not int"),
-    (lambda it: Agent(MODEL).run("x", messages=it), 5, TypeError, "not int: .*role"),
     (
         lambda it: Agent(MODEL).run("x", messages=it), SECRET, TypeError,
         "messages must be a list of dicts, not str",
@@ -125,7 +115,6 @@ WRONG: list[Wrong] = [
     (lambda it: Agent(MODEL).run("x", conversation=it), 5, TypeError, "must be a str, not int"),
     (lambda it: Agent(MODEL).run("x", subjects=it), ALICE, TypeError, r"subjects=\[USER\.of"),
     (lambda it: Agent(MODEL).run("x", scopes=it), AGENT, TypeError, "scopes must be a list, not"),
-    (lambda it: Agent(MODEL).run("x", scopes=it), ["my-app"], TypeError, "MemoryScope"),
     (lambda it: Agent(MODEL).run("x", scopes=it), [], ValueError, "scopes is empty"),
     (node_recall_from_memory, 0, ValueError, "an int of at least 1"),
 ]  # fmt: skip

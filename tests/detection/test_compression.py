@@ -245,21 +245,6 @@ def pairs_are_whole(messages: Chat, start: int) -> bool:
     return not (results & before) and not (called & answered)
 
 
-def test_a_question_between_tool_calls() -> None:
-    """If a user writes while tools run, call and results stay together."""
-    messages = [
-        user("a"),
-        assistant("b"),
-        user("c"),
-        call("1", "2"),
-        result("1"),
-        user("d"),
-        result("2"),
-    ]
-
-    assert _last_exchange(messages) == 3
-
-
 def test_old_function_results_stay_with_their_call() -> None:
     """Functions have no ids: a result belongs to the last call before it."""
     function_call = {"role": "assistant", "function_call": {"name": "f"}}

@@ -2,7 +2,7 @@
 
 import copy
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Literal
 
 import anyio
@@ -216,24 +216,6 @@ def test_types_without_a_schema_count_as_strings() -> None:
 # Saving, and saving again
 
 
-async def test_a_second_run_saves_nothing_new() -> None:
-    """The same answer is a confirmation, and the journal does not grow."""
-    store = InMemoryProvider()
-    given = answer(
-        ABOUT_1, item(message=1, keyword="likes", fact_type="MULTIPLE", value="dark theme")
-    )
-    memory = memory_of(store, ScriptedChatModel(given, given))
-
-    first = await memory.auto_detect_facts(CHAT, conversation="monday")
-    entries = await store.entries(ALICE, AGENT)
-    second = await memory.auto_detect_facts(CHAT, conversation="monday")
-
-    assert values(first) == ["dark", "dark theme"]
-    assert (second.saved, second.rejected) == ([], [])
-    assert [placed.fact.values for placed in second.confirmed] == [("dark",), ("dark theme",)]
-    assert await store.entries(ALICE, AGENT) == entries
-
-
 async def test_a_memory_message_does_not_change_message_numbers() -> None:
     """A message has the same number with and without loaded facts."""
     store = InMemoryProvider()
@@ -374,15 +356,6 @@ async def test_a_small_provider_saves_and_reports_that_it_cannot_forget() -> Non
     assert len(await store.load_all(ALICE, AGENT)) == 2
 
 
-async def test_new_facts_have_the_time_of_the_clock() -> None:
-    clock = SettableClock(datetime(2026, 8, 1, tzinfo=UTC))
-    memory = memory_of(model=ScriptedChatModel(answer(ABOUT_1)), clock=clock)
-
-    report = await memory.auto_detect_facts(CHAT)
-
-    assert report.saved[0].fact.timestamp == clock()
-
-
 # Trust
 
 
@@ -506,28 +479,6 @@ async def test_a_cancelled_run_saves_nothing() -> None:
 # One concept
 
 
-async def test_one_concept_costs_one_call() -> None:
-    store = InMemoryProvider()
-    model = ScriptedChatModel(answer({"message": 1, "quote": "dark theme", "keyword": "ide-theme",
-                                      "value": "dark"}))  # fmt: skip
-    messages = copy.deepcopy(CHAT)
-
-    report = (
-        await memory_of(store, model)
-        .view(subjects=[ALICE], scopes=[MemoryScopeType.PRODUCT])
-        .auto_detect_facts(messages, conversation="monday", detection=Detection(only=[THEME]))
-    )
-
-    [fact] = await store.load(THEME, ALICE, PRODUCT)
-    assert fact.value == "dark"
-    assert fact.source is not None
-    assert fact.source.conversation == "monday"
-    assert values(report) == ["dark"]
-    assert messages == CHAT
-    assert len(model.calls) == 1
-    assert "The only concepts to look for" in asked(model)
-
-
 async def test_other_concepts_are_not_saved() -> None:
     store = InMemoryProvider()
     await store.save(note("diet", "vegan"), ALICE, AGENT)
@@ -622,19 +573,6 @@ async def test_why_returns_superseded_and_forgotten_values() -> None:
         assert len(origin.history or []) == 3
     assert await memory.why(theme("light")) is None
     assert await memory.view(scopes=[AGENT]).why(old) is None
-
-
-async def test_why_of_a_value_whose_type_changed() -> None:
-    store = InMemoryProvider()
-    await store.save(note("age", "young"), ALICE, AGENT)
-    await store.save_many([SingleFact(AGE, 36)], ALICE, AGENT)
-    [fact] = await store.load(AGE, ALICE, AGENT)
-
-    origin = await memory_of(store).why(fact)
-
-    assert origin is not None
-    told = [entry.fact.values for entry in origin.history or [] if entry.fact]
-    assert told == [("young",), (36,)]
 
 
 async def test_a_small_provider_has_no_history() -> None:

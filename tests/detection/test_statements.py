@@ -12,7 +12,7 @@ from factmem.detection import _detector as detector
 from factmem.detection.report import DetectionReport
 from factmem.llm.base import message_time
 from factmem.models.facts import Concept, FactType, SourceKind
-from factmem.prompt._transcript import Transcript, day_of
+from factmem.prompt._transcript import Transcript
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.detection.judging import SUNDAY, judge
@@ -166,21 +166,6 @@ def test_a_field_that_is_not_a_time_is_ignored(given: object) -> None:
     assert message_time({"timestamp": given}, UTC) is None
 
 
-def test_days_are_relative_to_the_conversation() -> None:
-    seoul = timezone(timedelta(hours=9))
-    late = {"role": "user", "content": "Hello", "timestamp": "2024-05-11T23:30:00Z"}
-    utc = Transcript([user("Hi"), late], said_at=SUNDAY)
-    korean = Transcript(
-        [user("Hi"), {**late, "timestamp": 1715470200}], said_at=SUNDAY.astimezone(seoul)
-    )
-
-    assert day_of(SUNDAY) == "2024-05-12, Sunday"
-    assert '{"day": "2024-05-11, Saturday"}' in utc.lines()
-    assert korean.lines().count('"day"') == 2
-    assert korean.lines().endswith('{"message": 1, "role": "user", "text": "Hello"}')
-    assert '{"day": "2024-05-12, Sunday"}' in korean.lines()
-
-
 async def test_facts_carry_the_time_of_their_message() -> None:
     model = ScriptedChatModel(answer(said("Bonn", 1, "city"), said("chess", 0, "hobby")))
     early = {**user("I play chess"), "created_at": "2020-02-03T04:05:06Z"}
@@ -191,15 +176,6 @@ async def test_facts_carry_the_time_of_their_message() -> None:
 
     told = {each.fact.concept.keyword: each.fact.timestamp for each in report.saved}
     assert told == {"city": SUNDAY, "hobby": datetime(2020, 2, 3, 4, 5, 6, tzinfo=UTC)}
-
-
-async def test_a_text_has_the_given_time() -> None:
-    model = ScriptedChatModel(answer(said("Bonn", 0, "city")))
-
-    report = await memory_of(model=model).remember("I live in Bonn", said_at=SUNDAY)
-
-    assert [each.fact.timestamp for each in report.saved] == [SUNDAY]
-    assert '{"day": "2024-05-12, Sunday"}' in str(model.calls[0])
 
 
 async def test_a_time_without_a_zone_raises() -> None:

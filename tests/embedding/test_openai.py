@@ -135,16 +135,6 @@ async def test_dimensions_are_requested_and_checked() -> None:
     assert endpoint.requests[0]["dimensions"] == 256
 
 
-async def test_a_model_that_changes_its_dimensions_raises() -> None:
-    """The change may come between two requests."""
-    lengths = iter([3, 4])
-
-    async with Endpoint(lambda _: given([[1.0] * next(lengths)])).embedder() as embedder:
-        await embedder.embed(["a"])
-        with pytest.raises(EmbeddingError, match="4 dimensions instead of 3"):
-            await embedder.embed(["b"])
-
-
 @table(
     ("answer", "message"),
     [

@@ -81,16 +81,6 @@ async def test_the_text_without_a_detector_has_quotes_of_both_speakers() -> None
     assert estimate_tokens(text) <= 300
 
 
-async def test_every_arm_has_the_budget() -> None:
-    """But the full context, which is the most that can be found."""
-    [chat] = chats()
-    for budget in (100, 150):
-        for name, arm in arms_of(_detector(), None, budget).items():
-            if name not in ("bm25", "full context"):
-                context = await arm(chat)
-                assert estimate_tokens(await context(chat.questions[0])) <= budget
-
-
 def test_a_sample_is_drawn_by_its_seed() -> None:
     """From the questions of all chats: the first ones of a set are often of one kind."""
     [chat] = chats()

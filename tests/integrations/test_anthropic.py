@@ -13,7 +13,7 @@ from anthropic import AsyncAnthropic
 from anthropic.lib.tools import ToolError
 from anthropic.lib.tools import _beta_builtin_memory_tool as sdk
 
-from factmem.errors import MemoryAccessError, UnboundSubjectError
+from factmem.errors import UnboundSubjectError
 from factmem.integrations.anthropic import MEMORIES, MemoryTool, MemoryToolSync
 from factmem.memory.runs import UNREACHABLE
 from tests.chat_server import ChatServer, sends
@@ -208,16 +208,6 @@ async def test_wrong_constructor_arguments_raise() -> None:
         MemoryTool(memory.of("alice"), DESK)
     with pytest.raises(TypeError, match="memory must be an AgentMemory"):
         MemoryTool("alice")  # type: ignore[arg-type]
-
-
-async def test_a_read_only_view_shows_and_writes_nothing() -> None:
-    memory = (await vim_memory()).of("alice")
-    await memory.documents(MEMORIES).write("/a.md", "one")
-    tool = MemoryTool(memory.view(read_only=True))
-
-    assert "one" in str(await tool.call({"command": "view", "path": "/memories/a.md"}))
-    with pytest.raises(MemoryAccessError):
-        await tool.call({"command": "delete", "path": "/memories/a.md"})
 
 
 async def test_clearing_removes_all_of_one_user() -> None:

@@ -35,7 +35,7 @@ from crewai.memory.types import MemoryRecord
 from crewai.memory.unified_memory import Memory
 
 from factmem import AgentMemory, InMemoryProvider, MemoryScope, MemoryScopesProfile
-from factmem.errors import ChatModelError, MemoryAccessError, StorageError, UnboundSubjectError
+from factmem.errors import ChatModelError, MemoryAccessError, UnboundSubjectError
 from factmem.integrations.crewai import FactmemMemory, lesson_concept
 from factmem.memory.runs import UNREACHABLE
 from factmem.models.facts import SourceKind
@@ -124,15 +124,6 @@ def test_a_failing_store_stops_no_run_and_the_model_reads_the_error(server: Serv
     assert UNREACHABLE in server.shown(0)
     assert UNREACHABLE in server.requests[1].messages[-1]["content"]
     assert len(failures) == 3
-
-
-def test_a_failing_store_can_raise() -> None:
-    provider = BreakableProvider()
-    mine = FactmemMemory.of(memory(provider=provider), user="alice", on_failure="raise")
-    provider.is_broken = True
-
-    with pytest.raises(StorageError):
-        mine.recall("Which editor?")
 
 
 def test_the_model_reads_the_error_of_a_failing_save_tool(server: Server) -> None:

@@ -24,16 +24,7 @@ from langgraph.store.base import (
 )
 from langgraph.store.memory import InMemoryStore
 
-from factmem import (
-    Aes256GCMEncryptor,
-    AgentMemory,
-    CallableEmbedder,
-    EncryptedStorage,
-    InMemoryProvider,
-    Key,
-    LocalFileMemoryProvider,
-    StorageError,
-)
+from factmem import AgentMemory, InMemoryProvider, LocalFileMemoryProvider, StorageError
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.integrations.langgraph import ITEMS, FactmemStore
 from tests.chat_server import calls_tools, says
@@ -122,43 +113,6 @@ def test_sync_calls_work_without_a_loop() -> None:
     assert store.get((), "editor") is None
 
 
-async def test_sync_calls_work_inside_a_loop() -> None:
-    store = store_of()
-    store.put(("a",), "k", {"n": 1})
-    item = await store.aget(("a",), "k")
-    assert item is not None
-
-
-async def test_items_keep_their_creation_and_show_their_update() -> None:
-    store = store_of()
-    await store.aput(("a",), "k", {"n": 1})
-    first = await store.aget(("a",), "k")
-    await store.aput(("a",), "k", {"n": 2})
-    second = await store.aget(("a",), "k")
-
-    assert first is not None
-    assert second is not None
-    assert second.created_at == first.created_at
-    assert second.updated_at > first.updated_at
-
-
-async def test_search_ranks_by_words_and_by_meaning() -> None:
-    def vectors(texts: list[str]) -> list[list[float]]:
-        return [[float("router" in each or "network" in each), 0.1] for each in texts]
-
-    for embedder, query in (
-        (None, "Which router?"),
-        (CallableEmbedder(vectors, model="test"), "network"),
-    ):
-        store = store_of(embedder=embedder)
-        await store.aput(("n",), "bike", {"text": "She owns a bike."})
-        await store.aput(("n",), "router", {"text": "The router is an X200."})
-        found = await store.asearch(("n",), query=query)
-
-        assert found[0].key == "router"
-        assert found[0].score is not None
-
-
 class Letters(Embeddings):
     """An embedder that counts letters, and records the texts that it got."""
 
@@ -241,21 +195,6 @@ async def test_an_index_forgets_the_vectors_of_the_namespaces_searched_long_ago(
     for name in ("one", "one", "two", "one"):
         assert (await store.asearch((name,), query="x"))[0].key == "k"
     assert [text for text in letters.texts if "one" in text] == ['{"text": "one"}'] * 2
-
-
-async def test_ttl_expires_and_is_refreshed() -> None:
-    now = datetime.now(UTC)
-    clock = [now]
-    provider = InMemoryProvider(clock=lambda: clock[0])
-    store = FactmemStore(AgentMemory(provider))
-    await store.aput(("a",), "k", {"n": 1}, ttl=10)
-    await store.aput(("a",), "forever", {"n": 2})
-
-    clock[0] = now + timedelta(minutes=9)
-    assert await store.aget(("a",), "k", refresh_ttl=False) is not None
-    clock[0] = now + timedelta(minutes=11)
-    assert await store.aget(("a",), "k") is None
-    assert await store.aget(("a",), "forever") is not None
 
 
 async def test_the_default_ttl_is_that_of_the_configuration() -> None:
@@ -367,30 +306,6 @@ async def test_reads_of_a_batch_see_the_state_before_it() -> None:
     assert await store_of().abatch(given) == [None, None, []]
 
 
-async def test_an_encrypted_folder_is_found_again_and_a_namespace_can_be_erased(
-    tmp_path: Path,
-) -> None:
-    key = Key.generate()
-    for is_first in (True, False):
-        storage = EncryptedStorage(Aes256GCMEncryptor(key))
-        async with LocalFileMemoryProvider(tmp_path, storage=storage) as provider:
-            memory = AgentMemory(provider)
-            store = FactmemStore(memory)
-            if is_first:
-                await store.aput(("users", "alice"), "editor", {"name": "secret-vim"})
-                await store.aput(("users", "bob"), "editor", {"name": "nano"})
-            else:
-                (alice,) = await store.asearch(("users", "alice"))
-                assert alice.value == {"name": "secret-vim"}
-                await memory.store.erase(FactmemStore.subject(("users", "alice")), ITEMS)
-                assert await store.alist_namespaces() == [("users", "bob")]
-    assert not holds(tmp_path, b"secret-vim")
-
-
-def holds(folder: Path, words: bytes) -> bool:
-    return any(words in file.read_bytes() for file in folder.rglob("*") if file.is_file())
-
-
 @dataclass
 class Context:
     user: str
@@ -442,16 +357,6 @@ async def test_a_store_that_fails_raises() -> None:
     provider.is_broken = True
     with pytest.raises(StorageError):
         await store.aget(("a",), "k")
-
-
-async def test_other_facts_of_the_memory_are_not_items() -> None:
-    memory = await vim_memory()
-    store = FactmemStore(memory)
-    await store.aput(("a",), "k", {"n": 1})
-
-    assert len(await store.asearch(())) == 1
-    assert "n" not in await memory.of("alice").text() or "vim" in await memory.of("alice").text()
-    assert len(await memory.of("alice").current()) == 1
 
 
 def test_wrong_arguments_raise() -> None:

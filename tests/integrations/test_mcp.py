@@ -31,7 +31,7 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.runs import UNREACHABLE
 from factmem.testing.adapters import AdapterContract, AdapterHost
 from tests.doubles import BreakableProvider
-from tests.world import ALICE, BOB, known_values, vim_memory
+from tests.world import BOB, known_values, vim_memory
 
 
 async def text_of(client: Client, tool: str, **arguments: Any) -> str:
@@ -45,16 +45,6 @@ async def facts_of(client: Client) -> str:
     result: Any = await client.read_resource(FACTS_URI)
     text: str = result.contents[0].text
     return text
-
-
-async def test_what_a_tool_saves_is_there_in_the_next_turn() -> None:
-    memory = await vim_memory()
-    async with Client(memory_server(memory, user="alice")) as client:
-        assert '"vim"' in await facts_of(client)
-        await text_of(client, "memory_save", concept="shell", value="fish")
-        assert '"fish"' in await facts_of(client)
-        assert "fish" in await text_of(client, "memory_recall", query="shell")
-    assert await known_values(memory) == {"editor": "vim", "shell": "fish"}
 
 
 async def test_the_user_comes_from_the_connection() -> None:
@@ -91,14 +81,6 @@ async def test_tools_have_descriptions() -> None:
     assert forgets is not None
     assert forgets.destructive_hint is not False  # the default is true
     assert str(resource.uri) == FACTS_URI
-
-
-async def test_a_chat_model_adds_remember() -> None:
-    memory = await vim_memory({"facts": []})
-    async with Client(memory_server(memory, user="alice", save=False, prefix="m_")) as client:
-        names = [tool.name for tool in (await client.list_tools()).tools]
-
-    assert names == ["m_recall", "m_list_concepts", "m_remember", "m_forget"]
 
 
 async def test_a_server_needs_a_bound_memory() -> None:
@@ -164,20 +146,6 @@ async def test_the_tools_are_small() -> None:
     shown = [[each.name, each.title, each.description, each.input_schema] for each in tools]
     # The estimate is cautious: these are 479 tokens of cl100k_base.
     assert estimate_tokens(json.dumps(shown, separators=(",", ":"))) < 870
-
-
-@pytest.mark.parametrize(
-    ("given", "part"),
-    [
-        ({"value": "vim"}, "`concept` is missing"),
-        ({"concept": "editor", "value": "vim", "entity": "bob"}, "no argument `entity`"),
-        ({"concept": "editor", "value": "v" * 17_000}, "`value` has more than 16 KB"),
-        ({"concept": "editor", "value": "vim", "add": "perhaps"}, "`add`: input should be"),
-    ],
-)
-async def test_errors_name_the_argument(given: dict[str, Any], part: str) -> None:
-    async with Client(memory_server(await vim_memory(), user="alice")) as client:
-        assert part in await text_of(client, "memory_save", **given)
 
 
 async def test_a_concept_is_a_resource_with_its_values_in_full() -> None:
@@ -395,22 +363,3 @@ async def test_the_program_speaks_http(tmp_path: Path) -> None:
         ):
             await text_of(client, "memory_save", concept="editor", value="vim")
             assert '"vim"' in await facts_of(client)
-
-
-async def test_two_users_of_one_server_over_oauth_tokens() -> None:
-    """The SDK's token middleware provides the user of a request."""
-    from mcp.server.auth.middleware.auth_context import auth_context_var, get_access_token
-    from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-    from mcp.server.auth.provider import AccessToken
-
-    def user(_: object) -> str | None:
-        token = get_access_token()
-        return None if token is None else token.subject
-
-    server = memory_server(await vim_memory(), user=user)
-    for subject, is_known in (("alice", True), ("bob", False)):
-        token = AccessToken(token="t", client_id="c", scopes=[], subject=subject)
-        auth_context_var.set(AuthenticatedUser(token))
-        async with Client(server) as client:
-            assert ("vim" in await facts_of(client)) == is_known
-    assert ALICE.entity == "alice"

@@ -112,20 +112,6 @@ def test_only_touched_facts_are_returned() -> None:
     assert ledger.changes(ledger.version(at(1)), [], at(1)) == {}
 
 
-def test_a_fact_with_an_expired_value_is_returned() -> None:
-    """Its other values were confirmed and stay."""
-    ledger = Ledger()
-    ledger.apply({"at": at(0), "facts": [{**fact("i", ["x", "y"]), "expires_at": at(5)}]})
-    ledger.apply({"at": at(1), "facts": [fact("j", ["x"])]})
-
-    changes = ledger.changes(ledger.version(at(1)), [], at(6))
-
-    assert changes is not None
-    (left,) = changes["a"]
-    assert not isinstance(left, str)
-    assert (left.id, left.values) == ("i", ("x",))
-
-
 def test_a_fact_whose_expired_value_was_saved_by_another_is_returned() -> None:
     """The only trace of the expiry is the place that the value was in."""
     ledger = Ledger()

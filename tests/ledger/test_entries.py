@@ -18,58 +18,13 @@ from factmem.ledger.entries import (
     stored,
     untimed,
 )
-from factmem.models.facts import (
-    Concept,
-    FactSource,
-    FactType,
-    MultipleFacts,
-    SingleFact,
-    SourceKind,
-)
+from factmem.models.facts import Concept, FactSource, SingleFact, SourceKind
 from factmem.models.when import moment, stamp
 from tests.ledgers import Step, ledgers, saved, searched
 from tests.tables import table
 
 AT = "2001-02-03T04:05:06.000000Z"
 AGE = Concept("age", "The user's age", value_type=int)
-TAGS = Concept("tags", "Tags", FactType.MULTIPLE)
-SAID = datetime(1999, 12, 31, 23, 59, 59, 5, tzinfo=UTC)
-
-
-def test_an_entry_has_no_defaults() -> None:
-    """A fact with default importance and without source and expiry is short."""
-    fact = SingleFact(AGE, 36, timestamp=SAID, id="x")
-
-    assert stored(fact) == {
-        "id": "x",
-        "keyword": "age",
-        "description": "The user's age",
-        "type": "SINGLE",
-        "timestamp": "1999-12-31T23:59:59.000005Z",
-        "value": 36,
-    }
-
-
-def test_an_entry_holds_every_field() -> None:
-    """A source has only its known fields."""
-    source = FactSource(SourceKind.TOOL, "chat", 0, "36", "model")
-    fact = MultipleFacts(
-        TAGS, ("a", "b"), timestamp=SAID, importance=0.0, expires_at=SAID, source=source, id="x"
-    )
-
-    entry = stored(fact)
-
-    assert entry["values"] == ["a", "b"]
-    assert entry["importance"] == 0.0
-    assert entry["expires_at"] == "1999-12-31T23:59:59.000005Z"
-    assert entry["source"] == {
-        "kind": "tool",
-        "conversation": "chat",
-        "message": 0,
-        "quote": "36",
-        "model": "model",
-    }
-    assert source_of(entry["source"]) == source
 
 
 @pytest.mark.parametrize(
@@ -135,15 +90,6 @@ def test_wide_numbers_are_marked_and_exact() -> None:
     assert line.startswith(b'{"wide":true,"at":"2001')
     assert decoded(line) == {"at": AT, "facts": [saved(2**70, -(2**70), 2**64 - 1)]}
     assert not stamped(encoded_entry({"facts": [saved(2**64 - 1)]}), AT).startswith(b'{"wide"')
-
-
-def test_fields_of_later_versions_are_kept() -> None:
-    """A rewritten entry loses nothing, even if it has no values."""
-    later: Any = {"at": AT, "link": [1, {"a": None}], "facts": [saved("a", mood="new")]}
-    empty: Entry = {"at": AT}
-
-    assert decoded(stamped(encoded_entry(later), AT)) == later
-    assert decoded(stamped(encoded_entry(empty), AT)) == empty
 
 
 @table(

@@ -13,7 +13,7 @@ from factmem.ledger._purging import purged
 from factmem.ledger._removal import compacted
 from factmem.ledger._trace import Life, Trace
 from factmem.ledger.entries import Entry, encoded_entry
-from factmem.ledger.history import Histories, HistoryEntry, history
+from factmem.ledger.history import Histories, history
 from factmem.ledger.ledger import Ledger
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
 from factmem.providers.store import FactStore
@@ -270,16 +270,6 @@ def test_remaining_parts_of_entries() -> None:
     assert rest[4] is entries[4]
 
 
-def test_a_clock_that_went_back_is_corrected_in_remaining_entries() -> None:
-    """An entry counts as recorded no earlier than those before it, even if these are gone."""
-    entries: list[Entry] = [
-        entry(9, saved("a", kind="SINGLE")),
-        entry(2, saved("b", kind="SINGLE")),
-    ]
-
-    assert compacted(entries, stamp(9)) == [None, entry(9, saved("b", kind="SINGLE"))]
-
-
 def test_a_purged_save_leaves_a_stub() -> None:
     """It goes to the copies of the place with an export, so a compaction keeps it."""
     entries: list[Entry] = [
@@ -294,90 +284,6 @@ def test_a_purged_save_leaves_a_stub() -> None:
     gone: Entry = {"at": stamp(3), "forget": [("k", "two", "")]}
     assert rest == [entries[0], stub, gone]
     assert compacted(left(rest), stamp(3)) == [None, stub, gone]
-
-
-def test_an_expired_value_ends_at_its_expiry() -> None:
-    """It does not wait for a later save, and its replaced value needs no stub."""
-    entries: list[Entry] = [
-        entry(1, saved("a", kind="SINGLE", expires_at=stamp(3))),
-        entry(5, saved("b", kind="SINGLE", fact_id="two")),
-    ]
-
-    assert compacted(entries, stamp(4)) == [None, entries[1]]
-    assert purged(entries, Condition("k", "b"), stamp(9)).entries == entries
-    entries.append({"at": stamp(6), "forget": [forgotten("b", "two")]})
-    stub = entry(5, saved(kind="SINGLE", fact_id="two", purged=stamp(9)))
-    gone: Entry = {"at": stamp(6), "forget": [("k", "two", "")]}
-    assert purged(entries, Condition("k", "b"), stamp(9)).entries == [entries[0], stub, gone]
-
-
-def test_forgets_find_an_id_that_several_concepts_share() -> None:
-    """The other concept's values count for their positions."""
-    entries: list[Entry] = [
-        entry(1, saved("x", "y", keyword="other"), saved("a")),
-        {"at": stamp(2), "forget": [forgotten("a")]},
-        entry(3, saved("a", fact_id="two", timestamp=stamp(3))),
-    ]
-
-    found = history(entries, Concept("k", "Anything", FactType.MULTIPLE))
-
-    assert [one.action for one in found] == ["saved", "forgotten", "saved"]
-
-
-@searched
-@given(ledgers())
-def test_the_history_has_each_save_and_forget_once(steps: list[Step]) -> None:
-    """They are in order, with their effective times."""
-    entries = entries_of(steps)
-    concept = Concept("theme", "Anything", FactType.MULTIPLE, value_type=Any)
-    expected: list[Any] = []
-    for each in entries:
-        expected += [fact["id"] for fact in each.get("facts", []) if fact["keyword"] == "theme"]
-        if any(name[0] == "theme" for name in each.get("forget", [])):
-            expected.append("ended")
-        expected += ["ended" for said in each.get("retract", []) if said["keyword"] == "theme"]
-
-    found = history(entries, concept)
-
-    assert [_event(one) for one in found] == expected
-    assert [one.recorded_at for one in found] == sorted(one.recorded_at for one in found)
-
-
-def _event(one: HistoryEntry) -> str:
-    return one.fact.id if one.fact else "ended"
-
-
-@searched
-@given(ledgers())
-def test_a_save_of_current_values_is_a_confirmation(steps: list[Step]) -> None:
-    """Other keywords and repeated ids in the ledger do not matter."""
-    entries = entries_of(steps)
-    trace = Trace(entries)
-    concept = Concept("theme", "Anything", FactType.MULTIPLE, value_type=Any)
-
-    found = [one.action for one in history(entries, concept) if one.fact]
-
-    assert found == [
-        "superseded"
-        if all(value.is_superseded for value in save.values)
-        else "proposed"
-        if all(value.is_proposed for value in save.values)
-        else "saved"
-        if any(value.is_new for value in save.values)
-        else "confirmed"
-        for saves in trace.saved
-        for save in saves
-        if save.fact["keyword"] == "theme"
-    ]
-
-
-def test_the_history_omits_a_save_without_remaining_values() -> None:
-    """The ledger needs it only as a stub."""
-    entries = [entry(1, saved("a")), entry(2, saved(fact_id="two"))]
-
-    found = history(entries, Concept("k", "Anything", FactType.MULTIPLE))
-
-    assert [one.fact.values for one in found if one.fact] == [("a",)]
 
 
 def test_a_purge_of_another_save_keeps_the_end_of_a_value() -> None:

@@ -3,17 +3,15 @@
 from random import Random
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from factmem.ledger._items import Condition, KeywordItems, digest_of
+from factmem.ledger._items import Condition, digest_of
 from factmem.ledger.entries import Entry, RetractedValue
 from factmem.ledger.ledger import Ledger
 from factmem.models._values import canonical
 from factmem.models.facts import Concept, FactSource, FactType, SourceKind
-from factmem.models.when import moment
 from tests.ledgers import (
     KEYWORDS,
     NaiveStore,
@@ -25,7 +23,6 @@ from tests.ledgers import (
     last_said,
     ledgers,
     moments,
-    names,
     saved,
     searched,
     seconds,
@@ -63,17 +60,6 @@ def test_the_past_has_everything_recorded_by_then(steps: list[Step], second: int
     ledger = Ledger(entries_of(steps), until=then)
 
     assert shown(ledger, then) == NaiveStore().run(known).shown(then)
-
-
-@searched
-@given(ledgers())
-def test_each_current_item_has_a_unique_name(steps: list[Step]) -> None:
-    """A forget names one item, although fact ids may repeat."""
-    ledger = Ledger(entries_of(steps))
-
-    found = names(ledger, ledger.recorded_at)
-
-    assert len(found) == len(set(found))
 
 
 @searched
@@ -144,27 +130,6 @@ def test_the_order_of_arrival_decides_no_single_value(
     assert list(map(canonical, found)) == [canonical(last["value"])]
 
 
-def test_a_save_without_its_value_still_replaces() -> None:
-    """A SINGLE save whose value was purged still hides the value that it replaced."""
-    one = saved("a", kind="SINGLE")
-    replaced = [entry(1, one), entry(2, saved(kind="SINGLE", fact_id="two"))]
-
-    assert current(*replaced) == []
-    assert current(*replaced, entry(3, saved("c"))) == ["c"]
-    assert current(entry(1, saved("a")), entry(2, saved())) == ["a"]
-
-
-def test_a_keyword_with_many_values_keeps_them() -> None:
-    """Two programs, one with a SINGLE definition, hide none of each other's values."""
-    old = [saved("cat", kind="SINGLE", fact_id="1"), saved("rex", kind="SINGLE", fact_id="2")]
-    new = saved("dog", fact_id="3")
-
-    assert current(entry(1, old[0]), entry(2, new), entry(3, old[1])) == ["cat", "dog", "rex"]
-    assert current(entry(1, new), entry(2, old[0]), entry(3, old[1])) == ["dog", "cat", "rex"]
-    forgetting: Entry = {"at": stamp(2), "forget": [forgotten("dog", "3")]}
-    assert current(entry(1, new), forgetting, entry(3, old[0]), entry(4, old[1])) == ["rex"]
-
-
 def test_a_retraction_of_an_expired_value_supersedes_no_other() -> None:
     """Only a value that was current had replaced the earlier ones."""
     dark = saved("dark", kind="SINGLE", timestamp=stamp(20), expires_at=stamp(30), stated=True)
@@ -176,22 +141,6 @@ def test_a_retraction_of_an_expired_value_supersedes_no_other() -> None:
     found = current(entry(20, dark), {"at": stamp(50), "retract": [retraction]}, entry(60, light))
 
     assert found == ["light"]
-
-
-def test_a_fact_combines_the_fields_of_its_values() -> None:
-    """It has the greatest importance, the earliest expiry and the latest time."""
-    ledger = Ledger(
-        [
-            entry(1, saved("a", "b", "c", expires_at=stamp(50), importance=0.6)),
-            entry(2, saved("b", fact_id="two", expires_at=stamp(40), importance=0.9)),
-            entry(3, saved("c", fact_id="three", importance=0.1)),
-        ]
-    )
-
-    (fact,) = ledger.load_all((), stamp(3))
-
-    assert (fact.importance, fact.expires_at) == (0.9, moment(stamp(40)))
-    assert fact.confirmed_at == moment(stamp(3))
 
 
 def test_the_first_source_is_shown_and_all_are_matched() -> None:
@@ -206,28 +155,6 @@ def test_the_first_source_is_shown_and_all_are_matched() -> None:
     assert ledger.matching(Condition(source=FactSource(SourceKind.USER)), "") == [forgotten("a")]
 
 
-def test_strings_load_as_strings_and_other_values_as_json() -> None:
-    """`load_all` does not know types; a declared concept has its own."""
-    ledger = Ledger([entry(1, saved("a"), saved("b", 7, keyword="mixed"))])
-    named = Concept("k", "Named", FactType.MULTIPLE)
-
-    text, mixed = ledger.load_all((), stamp(1))
-
-    types: list[object] = [text.concept.value_type, mixed.concept.value_type]
-    assert types == [str, JsonValue]
-    assert text.concept.description == "About k"
-    assert ledger.load_all([named], stamp(1))[0].concept is named
-
-
-def test_entries_of_later_versions_are_ignored() -> None:
-    """They advance only the time."""
-    later: Any = {"at": stamp(5), "link": ["a", "b"]}
-    ledger = Ledger([entry(1, saved("a")), later])
-
-    assert len(ledger) == 1
-    assert ledger.recorded_at == stamp(5)
-
-
 def test_a_keyword_has_its_last_saved_description() -> None:
     """A keyword that was never saved has none."""
     texts = ["Where the user lives", "The user's home town"]
@@ -240,17 +167,3 @@ def test_a_keyword_has_its_last_saved_description() -> None:
     )
     assert Ledger([*entries, undescribed]).description("k") == "The user's home town"
     assert Ledger([*entries, undescribed]).description("j") == "j"
-
-
-def test_another_thread_may_save_while_items_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A read on the event loop counts without the lock of the place."""
-    ledger = Ledger([entry(0, saved("a", keyword="first"), saved("b", keyword="second"))])
-    count = KeywordItems.__len__
-
-    def meanwhile(held: KeywordItems) -> int:
-        ledger.apply(entry(1, saved("c", keyword="third")))
-        return count(held)
-
-    monkeypatch.setattr(KeywordItems, "__len__", meanwhile)
-
-    assert len(ledger) == 2

@@ -55,28 +55,6 @@ def _shown(ledger: Ledger, now: str) -> list[object]:
     return [facts, sorted(shown(ledger, now), key=str)]
 
 
-def test_a_purge_updates_the_ledger_in_place() -> None:
-    """It must not need a new fold, which is its purpose."""
-    before = [entry(n, saved(f"v{n}", fact_id=f"f{n}", keyword=f"k{n % 3}")) for n in range(9)]
-    before.append(
-        {"at": stamp(9), "forget": [forgotten("v1", "f1", "k1"), forgotten("v4", "f4", "k1")]}
-    )
-    after = purged(before, Condition("k1"), stamp(10)).entries
-    ledger = Ledger(before)
-    version = ledger.version(stamp(10))
-
-    found = refolded(ledger, before, after)
-
-    assert found is not None
-    assert [(n, each) for n, each in enumerate(after) if each is not before[n]] == [
-        (1, entry(1, saved(fact_id="f1", keyword="k1", purged=stamp(10)))),
-        (4, entry(4, saved(fact_id="f4", keyword="k1", purged=stamp(10)))),
-        (9, {"at": stamp(9), "forget": [("k1", "f1", ""), ("k1", "f4", "")]}),
-    ]
-    assert shown(found, stamp(10)) == shown(Ledger(filter(None, after)), stamp(10))
-    assert found.version(stamp(10)) != version
-
-
 def test_entries_are_related_by_keywords_facts_and_each_other() -> None:
     """Other entries are not read."""
     entries: list[Entry] = [
@@ -135,11 +113,3 @@ def test_a_search_equals_a_fold(steps: list[Step], keyword: str, cut: int) -> No
         expected = [each for each in shown(whole, now) if each[0] == keyword]
         assert shown(ledger, now) == expected
     assert ledger.recorded_at == whole.recorded_at
-
-
-def test_other_keywords_advance_the_time() -> None:
-    """A value is confirmed no earlier than the entry before it, whatever its keyword."""
-    ledger = found("k", entry(50, saved(1, keyword="other")), entry(3, saved("a")))
-
-    assert ledger.recorded_at == entry(50)["at"]
-    assert ledger.confirmations("") == [entry(50)["at"]]

@@ -1,8 +1,6 @@
 """Resolution of facts that several places have for one keyword."""
 
 import itertools
-import random
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,8 +11,8 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import AnyFact, Concept, FactType, MultipleFacts
 from factmem.models.places import MemoryScope, MemoryScopesProfile, MemoryScopeType, Place
 from factmem.providers.in_memory import InMemoryProvider
-from factmem.testing.clock import START, SettableClock
-from tests.world import AGENT, ALICE, COMPANY, DEVICE, PRODUCT, THEME, languages, theme
+from factmem.testing.clock import SettableClock
+from tests.world import ALICE, COMPANY, DEVICE, THEME, theme
 
 SUBJECTS = [ALICE, DEVICE, COMPANY]
 PROFILE = MemoryScopesProfile("bot", "chat", "my-app", "acme")
@@ -63,18 +61,6 @@ async def test_every_pair_of_places() -> None:
         assert fact.value == str(winner), (str(one), str(other), is_old)
 
 
-async def test_the_newest_wins_within_a_place() -> None:
-    """By the timestamp of the fact, whatever the order of saving is."""
-    store = InMemoryProvider()
-    memory = AgentMemory(store, scopes=PROFILE, subjects=SUBJECTS)
-    for value, day in (("new", 3), ("old", 1)):
-        await store.save(theme(value, timestamp=START + timedelta(days=day)), ALICE, AGENT)
-
-    found = await memory.view(scopes=[AGENT]).current(THEME)
-
-    assert [fact.value for fact in found] == ["new"]
-
-
 async def test_the_last_confirmation_decides_between_two_places_of_one_rank() -> None:
     """In two products of one company, a repeated statement counts as newer."""
     store = InMemoryProvider(clock=(clock := SettableClock()))
@@ -87,43 +73,6 @@ async def test_the_last_confirmation_decides_between_two_places_of_one_rank() ->
     for scopes in ([one, other], [other, one]):
         [fact] = await memory.view(scopes=scopes).current(THEME)
         assert fact.value == "first"
-
-
-def test_the_order_of_the_places_does_not_matter() -> None:
-    """It does not break ties either; in Koog the order of a list did."""
-    found = [at(place, theme(str(place), confirmed_at=START)) for place in PLACES]
-    found += [at(place, languages(str(place), "shared", confirmed_at=START)) for place in PLACES]
-    expected = resolve(found)
-    rng = random.Random(3)
-
-    for _ in range(50):
-        rng.shuffle(found)
-        resolved = resolve(found)
-        assert resolved.facts == expected.facts
-    assert [fact.concept.keyword for fact in expected.facts] == ["ide-theme", *["languages"] * 12]
-
-
-def test_values_of_all_places_are_united_without_duplicates() -> None:
-    """A value in several places counts in the most specific one."""
-    agent, product = Place(AGENT, ALICE), Place(PRODUCT, ALICE)
-    company = Place(AGENT, COMPANY)
-    found = [
-        at(company, languages("German", "Korean")),
-        at(product, languages("English", "Korean")),
-        at(agent, languages("Korean")),
-        at(agent, languages("French")),
-    ]
-
-    resolved = resolve(found)
-
-    held = [(placed.place, placed.fact.values) for placed in resolved.placed]
-    assert held == [
-        (agent, ("Korean",)),
-        (agent, ("French",)),
-        (product, ("English",)),
-        (company, ("German",)),
-    ]
-    assert resolved.placed[2].fact.id == found[1].fact.id
 
 
 def test_values_are_compared_by_their_json() -> None:
@@ -167,21 +116,6 @@ def test_an_unreadable_value_hides_less_specific_ones(misfit: int, values: list[
 
     assert [fact.values[0] for fact in resolved.facts] == values
     assert [each.place for each in resolved.unreadable] == [PLACES[misfit]]
-
-
-def test_many_values_stay_if_some_cannot_be_read() -> None:
-    found = [at(PLACES[4], languages("Korean")), at(PLACES[4], theme("dark"))]
-
-    resolved = resolve(found, [unreadable(PLACES[0], "languages")])
-
-    assert [fact.values for fact in resolved.facts] == [("dark",), ("Korean",)]
-
-
-def test_the_last_of_several_single_values_counts() -> None:
-    """A provider must not return several; the newest still wins."""
-    found = [at(PLACES[0], theme(value)) for value in ("old", "new")]
-
-    assert [fact.values for fact in resolve(found).facts] == [("new",)]
 
 
 def scope_types(profile: MemoryScopesProfile, *choices: Any) -> list[str]:

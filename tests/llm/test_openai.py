@@ -181,22 +181,6 @@ async def test_a_typed_value_takes_one_call(
     assert schema["schema"]["required"] == ["name", "is_dark"]
 
 
-async def test_the_fallbacks_are_tried_once(
-    model: OpenAIChatModel, chat_server: ChatServer
-) -> None:
-    """Each refused mode costs one call the first time; the mode that worked is remembered."""
-    chat_server.refused_formats = {"json_schema", "json_object"}
-    chat_server.answer(says(ANSWER, usage=(20, 7)), says(ANSWER, usage=(20, 7)))
-
-    first = await model.extract(HELLO, Theme)
-    second = await model.extract(HELLO, Theme)
-
-    assert first.value == second.value == DARK
-    assert formats(chat_server) == ["json_schema", "json_object", "text", "text"]
-    assert first.usage == Usage(20, 7, calls=3)
-    assert second.usage == Usage(20, 7, calls=1)
-
-
 async def test_json_mode_is_remembered_too(model: OpenAIChatModel, chat_server: ChatServer) -> None:
     """The fallback stops at the mode that worked; the prompt then describes the schema."""
     chat_server.refused_formats = {"json_schema"}
@@ -278,18 +262,6 @@ async def test_a_schema_that_no_mode_accepts_is_described_in_the_prompt(
     last = chat_server.requests[-1]
     assert last.body["response_format"]["json_schema"]["strict"] is False
     assert "JSON schema" in last.messages[-1]["content"]
-
-
-@pytest.mark.parametrize("status", [400, 404, 422])
-async def test_refusals_come_with_several_statuses(
-    model: OpenAIChatModel, chat_server: ChatServer, status: int
-) -> None:
-    """Each counts as a refusal if it concerns the response format."""
-    detail = {"detail": [{"loc": ["body", "response_format"], "msg": "Extra inputs"}]}
-    chat_server.answer(fails(status, detail), says(ANSWER))
-
-    assert (await model.extract(HELLO, Theme)).value == DARK
-    assert formats(chat_server) == ["json_schema", "json_object"]
 
 
 @pytest.mark.parametrize(
@@ -498,18 +470,6 @@ def test_one_model_serves_several_event_loops(chat_server: ChatServer, backends:
         thread.join()
 
     assert texts == ["Hi."] * 4
-
-
-def test_one_model_serves_one_event_loop_after_another(chat_server: ChatServer) -> None:
-    """Scripts and notebooks call `run` for each question."""
-    chat_server.answer(says("One."), says("Two."))
-    model = OpenAIChatModel("test", base_url=chat_server.url, api_key=KEY)
-
-    async def talk() -> str:
-        async with model:
-            return (await model.respond(HELLO)).text
-
-    assert [anyio.run(talk), anyio.run(talk)] == ["One.", "Two."]
 
 
 def test_the_representation_shows_no_key() -> None:

@@ -25,7 +25,6 @@ from tests.chat_server import (
     refused_url,
     says,
     sends,
-    waits,
 )
 from tests.llm.conftest import KEY
 from tests.tables import table
@@ -181,44 +180,6 @@ async def test_the_timeout_of_a_clients_own_is_reported(chat_server: ChatServer)
         model = OpenAIChatModel("test", client=client)
         with pytest.raises(ChatModelError, match="within the client's timeout"):
             await model.respond(HELLO)
-
-
-async def test_a_slow_answer_does_not_block_other_calls(
-    model: OpenAIChatModel, chat_server: ChatServer
-) -> None:
-    """They continue meanwhile."""
-    chat_server.answer(waits(says("Slow.")), says("Fast."))
-    texts: list[str] = []
-
-    async def ask() -> None:
-        texts.append((await model.respond(HELLO)).text)
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(ask)
-        await anyio.to_thread.run_sync(chat_server.wait_for_requests, 1)
-        await ask()
-        chat_server.resume.set()
-
-    assert texts == ["Fast.", "Slow."]
-
-
-@pytest.mark.parametrize("way", ["respond", "extract"])
-async def test_cancelling_leaves_nothing_behind(
-    model: OpenAIChatModel, chat_server: ChatServer, way: str
-) -> None:
-    """The connection is closed at once, without a warning, and the model still works."""
-    chat_server.answer(hangs(), says(ANSWER))
-
-    async with anyio.create_task_group() as tasks:
-        if way == "respond":
-            tasks.start_soon(model.respond, HELLO)
-        else:
-            tasks.start_soon(model.extract, HELLO, Theme)
-        await anyio.to_thread.run_sync(chat_server.wait_for_requests, 1)
-        tasks.cancel_scope.cancel()
-    await anyio.to_thread.run_sync(chat_server.wait_for_hanging_up)
-
-    assert (await model.extract(HELLO, Theme)).value == Theme(name="Darcula")
 
 
 async def test_cancelling_during_a_repair_or_a_fallback(

@@ -3,7 +3,6 @@
 import inspect
 from typing import Any
 
-import anyio
 import pytest
 from pydantic import BaseModel
 
@@ -133,21 +132,6 @@ async def test_usage_counts_words() -> None:
 
     assert first.usage == Usage(2, 3, calls=1)
     assert model.usage == Usage(102, 53, calls=2)
-
-
-async def test_tasks_share_a_script() -> None:
-    """Each answer is returned once."""
-    model = ScriptedChatModel(*(str(number) for number in range(20)))
-    texts: list[str] = []
-
-    async def ask(messages: list[dict[str, Any]]) -> None:
-        texts.append((await model.respond(messages)).text)
-
-    async with anyio.create_task_group() as tasks:
-        for _ in range(20):
-            tasks.start_soon(ask, [*HELLO])
-
-    assert sorted(texts, key=int) == [str(number) for number in range(20)]
 
 
 @pytest.mark.parametrize("method", ["respond", "extract"])

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock, MagicMock, create_autospec
 
@@ -21,7 +20,6 @@ from factmem.models.places import MemoryScopesProfile, MemoryScopeType, Place
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.storages import SimpleStorage
 from factmem.providers.store import FactStore
-from factmem.recall.match import RecallSettings
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import BareProvider
 from tests.properties import examples
@@ -56,31 +54,22 @@ def embed(texts: Sequence[str]) -> list[list[float]]:
 
 WRONG: list[tuple[str, object, str]] = [
     ("provider", SECRET, r"str has no save, .*LocalFileMemoryProvider\(path\)"),
-    ("provider", Path(SECRET), "(PosixPath|WindowsPath) has no save"),
-    ("provider", None, "NoneType has no save, load"),
     ("provider", SimpleStorage(), "SimpleStorage has no save"),
     ("chat_model", SECRET, r"str has no .*extract: chat_model=OpenAIChatModel\(name\)"),
     ("chat_model", Client(), r"Client has no .*OpenAIChatModel\(name, client=client\)"),
     ("chat_model", OpenAIChatModel, "the class OpenAIChatModel has no"),
     ("embedder", embed, r"function has no embed: .* CallableEmbedder\(function, model="),
-    ("embedder", CallableEmbedder, "the class CallableEmbedder has no embed"),
     ("embedder", Client(), "Client has no model and dimensions"),
     ("detection", {}, r"not dict: detection=Detection\("),
     ("scopes", AGENT, r"not MemoryScope: scopes=MemoryScopesProfile\(agent="),
-    ("scopes", None, r"not NoneType: scopes=MemoryScopesProfile"),
     ("scopes", MemoryScopesProfile, "not the class MemoryScopesProfile"),
     ("subjects", ALICE, r"subjects=\[USER\.of\('alice'\)\]"),
-    ("subjects", SECRET, r"subjects=\[USER\.of\('alice'\)\]"),
-    ("subjects", None, r"subjects=\[USER\.of\('alice'\)\]"),
     ("concepts", "theme", r"not str: concepts=\[AGE\]"),
     ("concepts", ["theme"], "concepts must be a list of Concept, not of str"),
     ("clock", datetime.now(UTC), r"not datetime: clock=lambda: datetime\.now\(UTC\)"),
     ("recall_settings", {}, r"not dict: recall_settings=RecallSettings\("),
-    ("recall_settings", RecallSettings, "not the class RecallSettings"),
     ("message_form", {}, r"not dict: message_form=MessageForm\("),
     ("listeners", print, r"not builtin_function_or_method: listeners=\[print\]"),
-    ("listeners", SECRET, r"not str: listeners=\[print\]"),
-    ("listeners", None, r"not NoneType: listeners=\[print\]"),
     ("listeners", [1], r"not int: listeners=\[print\]"),
     ("listeners", [MemoryEvent], r"not the class MemoryEvent"),
 ]
@@ -121,22 +110,16 @@ PLACE = Place(AGENT, ALICE)
 @table(
     ("options", "message"),
     [
-        ({"subjects": PLACE}, r"subjects=\[USER\.of\('alice'\)\]"),
         ({"subjects": ALICE}, r"subjects=\[USER\.of\('alice'\)\]"),
-        ({"subjects": 7}, r"subjects=\[USER\.of\('alice'\)\]"),
         ({"subjects": "alice"}, "subjects must be a list"),
         ({"subjects": ["alice"]}, "subjects must be a list"),
         ({"subjects": [AGENT]}, "subjects must be a list"),
         ({"scopes": "agent/bot"}, "scopes must be a list"),
         ({"scopes": MemoryScopeType.AGENT}, "scopes must be a list"),
         ({"scopes": ["agent/bot"]}, r"MemoryScope.parse\("),
-        ({"scopes": PLACE}, r"scopes=\[MemoryScope\.Product\('my-app'\)\]"),
         ({"scopes": AGENT}, r"scopes=\[MemoryScope\.Product\('my-app'\)\]"),
-        ({"scopes": PROFILE}, r"scopes=\[MemoryScope\.Product\('my-app'\)\]"),
-        ({"scopes": [PLACE]}, r"MemoryScope\.Product\('my-app'\)"),
         ({"places": PLACE}, r"places=\[Place\("),
         ({"places": [(AGENT, ALICE)]}, r"places=\[Place\("),
-        ({"places": [ALICE]}, r"places=\[Place\("),
     ],
 )
 def test_a_view_needs_lists(options: dict[str, Any], message: str) -> None:

@@ -101,20 +101,6 @@ async def test_a_user_with_both_keywords_stops_no_other(
     assert (await memory.contents.rename("home-city", CITY)).changes == []
 
 
-async def test_the_later_statement_stays(store: FactStore, memory: AgentMemory) -> None:
-    """Also if it has the former keyword; it keeps its id, and the history has the other one."""
-    await store.save(SingleFact(CITY, "Seoul"), ALICE, AGENT)
-    later = SingleFact(HOME, "Busan")
-    await store.save(later, ALICE, AGENT)
-
-    await memory.contents.rename("home-city", CITY, if_both="later")
-
-    (fact,) = await store.load(CITY, ALICE, AGENT)
-    assert (fact.value, fact.id, fact.timestamp) == ("Busan", later.id, later.timestamp)
-    said = {each.fact.values for each in await store.history(CITY, ALICE, AGENT) if each.fact}
-    assert said == {("Seoul",), ("Busan",)}
-
-
 async def test_keywords_are_merged(store: FactStore, memory: AgentMemory) -> None:
     """Several keywords, one with a single value that was replaced before."""
     await store.save(MultipleFacts(PETS, ["Miso"]), ALICE, AGENT)

@@ -25,9 +25,8 @@ from factmem.testing.chat import ScriptedChatModel
 from factmem.testing.clock import START
 from tests.doubles import BareProvider
 from tests.tables import table
-from tests.world import AGENT, ALICE, LANGUAGES, PRODUCT, THEME, USER, languages, memory_of
+from tests.world import AGENT, ALICE, BOB, LANGUAGES, PRODUCT, THEME, languages, memory_of
 
-BOB = USER.of("bob")
 HERE = Place(AGENT, ALICE)
 MONDAY = FactSource(SourceKind.USER, "monday", 3, "I speak German")
 FRIDAY = FactSource(SourceKind.USER, "friday", 1, "Deutsch")
@@ -162,16 +161,6 @@ class TestAsking:
 
         assert await _held(store) == ["German", "Korean"]
 
-    @pytest.mark.parametrize("text", ['```json\n{"groups": null}\n```', "{}"])
-    async def test_empty_answers(self, text: str) -> None:
-        """Models have several ways to say that no values match."""
-        store = InMemoryProvider()
-        await _german(store)
-
-        report = await memory_of(store, ScriptedChatModel(text)).consolidation.propose(LANGUAGES)
-
-        assert report.merges == []
-
     @pytest.mark.parametrize("answer", [ChatModelError("down"), "I would rather not."])
     async def test_a_failure_merges_nothing(self, answer: object) -> None:
         """Answers for earlier places are not used either."""
@@ -216,15 +205,6 @@ class TestRefusing:
         """The newest wins, so there is nothing to merge."""
         with pytest.raises(ValueError, match=r"has one value.*MULTIPLE"):
             await memory_of(model=ScriptedChatModel()).consolidation.propose(THEME)
-
-    async def test_wrong_concepts_and_reports_are_refused(self) -> None:
-        """The error names what belongs there."""
-        memory: Any = memory_of(model=ScriptedChatModel())
-
-        with pytest.raises(TypeError, match="Concept, not str"):
-            await memory.consolidation.propose("languages")
-        with pytest.raises(TypeError, match="report must be a ConsolidationReport, not list"):
-            await memory.consolidation.merge([])
 
     async def test_no_chat_model(self) -> None:
         """Only a model can compare meanings."""
@@ -279,18 +259,6 @@ class TestMerging:
         assert len(model.calls) == 1
         assert await _held(store) == ["German", "Korean"]
         assert len(await store.entries(ALICE, AGENT)) == 4
-
-    async def test_a_merge_is_one_entry_of_the_history(self, store: FactStore) -> None:
-        """The entry has the confirmed and the forgotten values, at one time."""
-        await _german(store)
-        report = await _merged(store, ScriptedChatModel(GROUP))
-
-        *_, confirmed, forgotten = await store.history(LANGUAGES, ALICE, AGENT)
-
-        assert [confirmed.action, forgotten.action] == ["confirmed", "forgotten"]
-        assert confirmed.recorded_at == forgotten.recorded_at
-        assert confirmed.fact is not None
-        assert (confirmed.fact.id, confirmed.fact.values) == (report.merges[0].id, ("German",))
 
     async def test_the_kept_value_has_the_sources_of_the_others(self, store: FactStore) -> None:
         """Forgetting one conversation keeps what the other one stated too."""
@@ -352,46 +320,6 @@ class TestMerging:
         assert sorted(await _held(store)) == ["Deutsch", "German", "Korean"]
         for name in ("values", "importance", "expires_at", "source"):
             assert getattr(after, name) == getattr(before, name), name
-
-    async def test_a_value_with_several_sources_keeps_all(self, store: FactStore) -> None:
-        """Forgetting one of them later has the usual effect."""
-        await _german(store)
-        await store.save(languages("Deutsch", source=MONDAY), ALICE, AGENT)
-        memory = memory_of(store, ScriptedChatModel(GROUP))
-        report = await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
-        await _undo(memory, report)
-
-        await store.forget(ALICE, AGENT, source=MONDAY)
-
-        assert "Deutsch" in await _held(store)
-        *_, deutsch = await store.load(LANGUAGES, ALICE, AGENT)
-        origin = await memory.why(deutsch)
-        assert origin is not None
-        assert origin.sources == [FRIDAY, MONDAY]
-
-    async def test_purged_values_do_not_return(self, store: FactStore) -> None:
-        """An undo must not revert a deletion."""
-        await _german(store)
-        memory = memory_of(store, ScriptedChatModel(GROUP))
-        report = await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
-        await store.forget(ALICE, AGENT, source=FRIDAY, purge=True)
-        await store.forget(ALICE, AGENT, concept=LANGUAGES, value="Deutsch", purge=True)
-
-        with pytest.raises(ValueError, match=r"undo"):
-            await _undo(memory, report)
-
-        assert await _held(store) == ["German", "Korean"]
-
-    async def test_an_erased_place_stays_empty(self, store: FactStore) -> None:
-        """A merge does not create it again."""
-        await _german(store)
-        memory = memory_of(store, ScriptedChatModel(GROUP))
-        report = await memory.consolidation.merge(await memory.consolidation.propose(LANGUAGES))
-        await store.erase(ALICE, AGENT)
-
-        assert (await memory.consolidation.merge(report)).merges == []
-
-        assert await store.places() == []
 
 
 async def test_each_call_is_reported_once() -> None:

@@ -10,17 +10,16 @@ from factmem.testing.clock import SettableClock
 from tests.world import (
     AGENT,
     ALICE,
+    BOB,
     DEVICE,
     LANGUAGES,
     PRODUCT,
     THEME,
-    USER,
     languages,
     memory_of,
     theme,
 )
 
-BOB = USER.of("bob")
 START = datetime(2026, 8, 3, tzinfo=UTC)
 
 

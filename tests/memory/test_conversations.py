@@ -20,7 +20,6 @@ from tests.doubles import MeanwhileModel
 from tests.world import AGENT, ALICE, BOB, COMPANY, PROFILE, THEME, USER, item, theme
 
 DARK = {"facts": [item()]}
-NOTHING: dict[str, Any] = {"facts": []}
 REST = timedelta(seconds=30)
 SAID = {"role": "user", "content": "I prefer the dark theme."}
 ANSWER = {"role": "assistant", "content": "Noted."}

@@ -21,9 +21,8 @@ from factmem import (
 from factmem.memory import MemoryDocuments
 from tests.doubles import BareProvider
 from tests.properties import examples
-from tests.world import AGENT, ALICE, DEVICE, THEME, USER, memory_of, theme
+from tests.world import AGENT, ALICE, BOB, DEVICE, THEME, USER, memory_of, theme
 
-BOB = USER.of("bob")
 NOTES = MemoryScope.Feature("notes")
 
 
@@ -90,17 +89,6 @@ async def test_a_new_document_replaces_none(notes: MemoryDocuments) -> None:
     assert await notes.texts() == {"/b.md": "2"}
 
 
-async def test_an_edit_that_raises_changes_nothing(notes: MemoryDocuments) -> None:
-    await notes.write("/a.md", "1")
-
-    def fail(text: str) -> str:
-        raise LookupError(text)
-
-    with pytest.raises(LookupError):
-        await notes.edit("/a.md", fail)
-    assert await notes.read("/a.md") == "1"
-
-
 async def test_concurrent_edits_lose_nothing(memory: AgentMemory, tmp_path: Path) -> None:
     """They use two instances of the store, like two processes."""
     async with LocalFileMemoryProvider(tmp_path) as other:
@@ -146,15 +134,6 @@ async def test_documents_belong_to_one_user_and_are_erased_with_that_user(
     await alice.contents.reset(confirm=True)
     assert await alice.documents(NOTES).texts() == {}
     assert await bob.documents(NOTES).texts() == {"/a.md": "Bob's"}
-
-
-async def test_a_read_only_view_can_read(memory: AgentMemory) -> None:
-    await memory.documents(NOTES).write("/a.md", "1")
-    notes = memory.view(read_only=True).documents(NOTES)
-
-    assert await notes.read("/a.md") == "1"
-    with pytest.raises(MemoryAccessError):
-        await notes.edit("/a.md", str.upper)
 
 
 async def test_wrong_scopes_and_subjects_raise() -> None:

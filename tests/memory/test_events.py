@@ -9,8 +9,7 @@ import anyio
 import pytest
 
 from factmem import events as events_module
-from factmem.detection import Detection
-from factmem.errors import ChatModelError, ExtractionError, MemoryAccessError, StorageError
+from factmem.errors import ChatModelError, ExtractionError, StorageError
 from factmem.events import MemoryEvent, MemoryEvents, MemoryOperation, correlated
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.when import TimeProvider
@@ -20,10 +19,9 @@ from factmem.providers.store import FactStore
 from factmem.testing.chat import ScriptedChatModel
 from tests.contracts.stores import FactStoreContract
 from tests.doubles import BareProvider, FailingProvider, MeanwhileModel, TopicEmbedder
-from tests.world import AGENT, ALICE, PRODUCT, THEME, USER, item, languages, memory_of, theme
+from tests.world import AGENT, ALICE, PRODUCT, THEME, item, languages, memory_of, theme
 from tests.world import user as said
 
-BOB = USER.of("bob")
 TEXT = "I prefer the dark theme."
 SECRET = "the-secret-value"
 OP = MemoryOperation
@@ -143,27 +141,6 @@ async def test_remembering_is_one_event(
     assert not [event for event in events if event.operation is OP.DETECT]
 
 
-async def test_a_failure_is_reported_as_failed(
-    make: Callable[..., AgentMemory], events: list[MemoryEvent]
-) -> None:
-    """The event has the class of the error, which the caller gets unchanged."""
-    memory = make(ScriptedChatModel(ChatModelError("down")))
-
-    with pytest.raises(ChatModelError):
-        await memory.view(subjects=[ALICE], scopes=[AGENT]).auto_detect_facts(
-            [said(TEXT)], detection=Detection(only=[THEME])
-        )
-    with pytest.raises(ValueError, match="forget needs a condition"):
-        await _store(memory).forget(ALICE, AGENT)
-
-    failed = [(event.operation, event.error_type) for event in events if event.is_failed]
-    assert failed == [
-        (OP.CHAT, "ChatModelError"),
-        (OP.DETECT, "ChatModelError"),
-        (OP.FORGET, "InputValueError"),
-    ]
-
-
 async def test_a_small_provider_emits_events(events: list[MemoryEvent]) -> None:
     """They cover its four methods, and a failure of one of them."""
     memory = memory_of(BareProvider(), listeners=[events.append])
@@ -180,28 +157,6 @@ async def test_a_small_provider_emits_events(events: list[MemoryEvent]) -> None:
     ended = {str(event.places[0].scope): event.error_type for event in events[4:]}
     assert ended["agent/support-bot"] == "StorageError"
     assert ended["product/my-app"] is not None
-
-
-async def test_attempts_outside_of_a_view_are_reported(
-    make: Callable[..., AgentMemory], events: list[MemoryEvent]
-) -> None:
-    """Listeners get the refused call; reading outside finds nothing."""
-    memory = make(ScriptedChatModel())
-    await memory.provider.save(theme("dark"), BOB, AGENT)
-    view = memory.view(subjects=[ALICE])
-    events.clear()
-
-    with pytest.raises(MemoryAccessError):
-        await view.provider.save(theme("new"), BOB, AGENT)
-    with pytest.raises(MemoryAccessError):
-        await view.view(subjects=[BOB]).remember(TEXT)
-    assert await view.provider.load(THEME, BOB, AGENT) == []
-
-    assert [(event.operation, event.error_type, event.count) for event in events] == [
-        (OP.SAVE, "MemoryAccessError", 0),
-        (OP.REMEMBER, "MemoryAccessError", 0),
-        (OP.LOAD, None, 0),
-    ]
 
 
 async def test_events_contain_no_values(events: list[MemoryEvent]) -> None:

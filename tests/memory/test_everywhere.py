@@ -45,16 +45,6 @@ async def test_all_entities_are_found_and_no_other_subject(store: FactStore) -> 
     assert len(await everyone.recall("shade", limit=100)) == 70
 
 
-async def test_a_tenant_is_searched_alone(store: FactStore) -> None:
-    """There is one value per user: the narrower scope wins, as in the user's own recall."""
-    tenant = (await filled(store)).view(subjects=[USER.every("acme")])
-
-    assert [match.fact.values for match in await tenant.recall("theme")] == [("dark",)]
-    assert (await tenant.contents.stats()).places == 2
-    assert (await tenant.contents.reset(confirm=True)).count == 2
-    assert (await tenant.contents.stats()).places == 0
-
-
 async def test_every_entity_is_never_the_default(store: FactStore) -> None:
     memory = await filled(store)
 

@@ -9,24 +9,12 @@ from factmem.encryption.key import Key
 from factmem.errors import UnboundSubjectError
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, FactType, MultipleFacts, SingleFact
-from factmem.models.places import MemoryScope, MemoryScopesProfile, MemorySubject
+from factmem.models.places import MemorySubject
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.storages import EncryptedStorage
 from factmem.testing._facts import SAID
 from factmem.testing.chat import ScriptedChatModel
-from tests.world import (
-    AGENT,
-    ALICE,
-    COMPANY,
-    THEME,
-    USER,
-    languages,
-    memory_of,
-    memory_texts,
-    theme,
-)
-
-BOB = USER.of("bob")
+from tests.world import AGENT, ALICE, BOB, COMPANY, THEME, USER, languages, memory_of, theme
 
 
 async def test_of_binds_every_unbound_subject() -> None:
@@ -49,18 +37,6 @@ def test_of_raises_for_a_memory_without_a_user() -> None:
         memory_of(subjects=[COMPANY]).of("alice")
     with pytest.raises(ValueError, match="bound to an entity already"):
         memory_of(subjects=[USER]).of("alice").of("bob")
-
-
-async def test_the_text_is_the_memory_message() -> None:
-    memory = memory_of()
-    await memory.provider.save(languages("Korean"), ALICE, AGENT)
-    messages: list[dict[str, object]] = []
-
-    report = await memory.load_facts_to_agent(messages)
-
-    assert memory_texts(messages) == [report.text] == [await memory.text()]
-    assert "Korean" in report.text
-    assert "Korean" not in repr(report).replace(repr(report.facts), "")
 
 
 async def test_the_text_for_a_question() -> None:
@@ -127,10 +103,3 @@ def test_the_repr_of_a_fact_has_keyword_value_and_day() -> None:
     assert len(repr(theme("x" * 2000))) < 100
     assert len(repr(MultipleFacts(long, [["v" * 500]] * 100))) < 100
     assert len(repr(SingleFact(Concept("k" * 200, "d"), "v" * 200))) < 100
-
-
-def test_the_repr_of_a_view_has_its_scopes() -> None:
-    product = MemoryScope.Product("my-app")
-    memory = AgentMemory(InMemoryProvider(), scopes=MemoryScopesProfile(product="my-app"))
-
-    assert repr(memory.view(scopes=[product])).endswith("everything in product/my-app, view>")

@@ -13,7 +13,7 @@ from factmem.errors import StorageError, StoredFactError
 from factmem.llm.base import MEMORY_MESSAGE, estimate_tokens
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import Concept, FactType
-from factmem.models.places import MemoryScope, MemoryScopeType, Place
+from factmem.models.places import MemoryScope
 from factmem.prompt.memory_message import MessageForm, render
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
@@ -28,7 +28,6 @@ from tests.world import (
     LANGUAGES,
     PRODUCT,
     THEME,
-    USER,
     Chat,
     assistant,
     languages,
@@ -156,26 +155,6 @@ async def test_a_message_object_raises_with_a_correct_call(store: InMemoryProvid
         await memory_of(store).load_facts_to_agent(messages, THEME)
 
 
-async def test_without_facts_there_is_no_message(store: InMemoryProvider) -> None:
-    messages = chat()
-
-    report = await memory_of(store).load_facts_to_agent(messages, AGE)
-
-    assert messages == chat()
-    assert report.facts == []
-
-
-async def test_forgotten_facts_are_removed_from_the_chat(store: InMemoryProvider) -> None:
-    messages = chat()
-    memory = memory_of(store)
-    await memory.load_facts_to_agent(messages, THEME)
-    await store.forget(ALICE, AGENT, concept=THEME)
-
-    await memory.load_facts_to_agent(messages, THEME)
-
-    assert messages == chat()
-
-
 async def test_loading_all_concepts_replaces_the_whole_message(store: InMemoryProvider) -> None:
     messages = chat()
     memory = memory_of(store, subjects=[ALICE, COMPANY])
@@ -188,15 +167,6 @@ async def test_loading_all_concepts_replaces_the_whole_message(store: InMemoryPr
     assert "(company, " in memory_texts(messages)[0]
     assert "dark" not in memory_texts(messages)[0]
     assert await memory.current() == report.facts
-
-
-async def test_subjects_and_scopes_of_a_call(store: InMemoryProvider) -> None:
-    memory = memory_of(store)
-
-    assert await memory.view(subjects=[USER.of("bob")]).current(THEME) == []
-    assert await memory.view(scopes=[PRODUCT]).current(THEME) == []
-    assert await memory.view(subjects=[]).current() == []
-    assert len(await memory.view(subjects=[ALICE, ALICE, COMPANY]).current()) == 3
 
 
 async def test_a_memory_without_subjects_says_what_to_write(store: InMemoryProvider) -> None:
@@ -221,21 +191,6 @@ async def test_a_memory_without_subjects_says_what_to_write(store: InMemoryProvi
     with pytest.raises(ValueError, match="The memory has no scope"):
         memory.tools()
     assert messages == chat()
-
-
-async def test_named_scopes_need_no_profile(store: InMemoryProvider) -> None:
-    """A call or a view names them; a type without a name is ignored on load."""
-    memory = AgentMemory(store, subjects=[ALICE])
-
-    named = await memory.view(scopes=[AGENT]).current()
-
-    assert named
-    assert await memory.view(scopes=[AGENT]).current() == named
-    assert await memory.view(places=[Place(AGENT, ALICE)]).current() == named
-    assert await memory.view(scopes=[]).current() == []
-    assert await memory.view(places=[]).current() == []
-    assert await memory.view(scopes=[MemoryScopeType.AGENT]).current() == []
-    assert await memory.view(scopes=[]).current() == []
 
 
 # 200 turns
@@ -284,12 +239,6 @@ async def test_the_memory_of_a_long_chat_does_not_grow(
     assert len(messages) == 1 + 1 + 2 * turns
 
 
-def test_two_concepts_of_one_keyword_raise() -> None:
-    with pytest.raises(ValueError, match="Two concepts have the keyword 'age'"):
-        memory_of(concepts=[AGE, Concept("age", "Something else")])
-    memory_of(concepts=[AGE, AGE])
-
-
 # Unreadable values
 
 
@@ -319,14 +268,6 @@ async def test_a_value_of_a_wrong_type_affects_no_other(is_bare: bool) -> None:
     assert [fact.values for fact in known] == [("dark",)]
     assert [(e.keyword, e.place.subject, e.count) for e in known.unreadable] == [("age", ALICE, 1)]
     assert [fact.value for fact in await store.load(was, ALICE, AGENT)] == ["thirty-six"]
-
-
-async def test_typed_concepts_have_their_types(store: InMemoryProvider) -> None:
-    await store.save(note("age", "36"), ALICE, AGENT)
-
-    for provider in (store, BareProvider(store)):
-        facts = await memory_of(provider, concepts=[AGE]).current()
-        assert {fact.concept.keyword: fact.values for fact in facts}["age"] == (36,)
 
 
 async def test_an_error_of_one_place_is_raised_unchanged() -> None:

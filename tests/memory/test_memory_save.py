@@ -7,14 +7,7 @@ import pytest
 
 from factmem.errors import MemoryAccessError, StorageError
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.facts import (
-    Concept,
-    FactSource,
-    FactType,
-    MultipleFacts,
-    SingleFact,
-    SourceKind,
-)
+from factmem.models.facts import Concept, FactSource, FactType, SingleFact, SourceKind
 from factmem.models.places import MemoryScopeType
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.recall.match import Match
@@ -133,23 +126,27 @@ async def test_a_value_of_a_wrong_type_returns_the_schema() -> None:
 
 
 @table(
-    "arguments",
+    ("arguments", "problem"),
     [
-        {"value": "dark"},
-        {"concept": "", "value": "dark"},
-        {"concept": "../../etc", "value": "dark"},
-        {"concept": "theme", "value": None},
-        {"concept": "theme", "value": ""},
-        {"concept": "theme", "value": "x" * 17_000},
-        {"concept": "theme", "value": ["x"] * 51},
-        '{"concept": "theme", "val',
-        "[]",
+        ({"value": "dark"}, "`concept` is missing"),
+        ({"concept": "", "value": "dark"}, ""),
+        ({"concept": "../../etc", "value": "dark"}, ""),
+        ({"concept": "theme", "value": None}, ""),
+        ({"concept": "theme", "value": ""}, ""),
+        ({"concept": "theme", "value": "x" * 17_000}, "`value` has more than 16 KB"),
+        ({"concept": "theme", "value": ["x"] * 51}, ""),
+        ({"concept": "theme", "value": "dark", "add": "perhaps"}, "`add`: input should be"),
+        ('{"concept": "theme", "val', ""),
+        ("[]", ""),
     ],
 )
-async def test_bad_arguments_save_nothing(arguments: Any) -> None:
+async def test_bad_arguments_save_nothing(arguments: Any, problem: str) -> None:
     memory = memory_of()
 
-    assert (await save(memory, arguments)).startswith("Error: nothing was")
+    answer = await save(memory, arguments)
+
+    assert answer.startswith("Error: nothing was")
+    assert problem in answer
     assert await memory.current() == []
 
 
@@ -164,14 +161,6 @@ async def test_an_ambiguous_keyword_saves_nothing() -> None:
 
 def _fact(keyword: str) -> SingleFact[str]:
     return SingleFact(type(AGE)(keyword, "About it"), "old")
-
-
-async def test_the_answer_escapes_markup() -> None:
-    """Keywords of other writers are data, also in the answer."""
-    memory = memory_of(concepts=[LANGUAGES])
-    await memory.store.save(MultipleFacts(LANGUAGES, ["en"]), ALICE, AGENT)
-
-    assert "<" not in await save(memory, {"concept": "<b>bold</b>".replace("/", ""), "value": "x"})
 
 
 async def test_a_store_that_fails_raises() -> None:

@@ -19,6 +19,7 @@ from tests.doubles import BareProvider
 from tests.world import (
     AGENT,
     ALICE,
+    BOB,
     LANGUAGES,
     PRODUCT,
     THEME,
@@ -30,7 +31,6 @@ from tests.world import (
     theme,
 )
 
-BOB = USER.of("bob")
 EMBEDDER = CallableEmbedder(
     lambda texts: [[float("theme" in text or "appearance" in text), 0.1] for text in texts],
     model="test",
@@ -52,15 +52,6 @@ def tool(memory: AgentMemory, name: str) -> MemoryTool:
 
 async def call(memory: AgentMemory, name: str, **arguments: Any) -> Any:
     return json.loads(await tool(memory, name).call(json.dumps(arguments)))
-
-
-async def test_recall_finds_by_words(store: InMemoryProvider) -> None:
-    """A fact that shares no word with the query is not returned, even if it is the newest."""
-    found = await call(memory_of(store), "recall", query="Which theme does she like?")
-
-    assert (found["found"], found["shown"]) == (1, 1)
-    (row,) = found["facts"]
-    assert (row["concept"], row["values"], row["about"]) == ("ide-theme", ["dark"], "user")
 
 
 async def test_the_tool_finds_what_the_application_finds(store: InMemoryProvider) -> None:

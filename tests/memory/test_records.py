@@ -8,7 +8,7 @@ from unicodedata import normalize
 
 import pytest
 
-from factmem.errors import MemoryAccessError
+from factmem.errors import ChangedError, MemoryAccessError
 from factmem.ledger.history import HistoryAction
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.facts import AnyFact, Concept, FactSource, MultipleFacts, SingleFact, SourceKind
@@ -20,6 +20,7 @@ from tests.world import (
     AGE,
     AGENT,
     ALICE,
+    BOB,
     LANGUAGES,
     PRODUCT,
     THEME,
@@ -29,7 +30,6 @@ from tests.world import (
     theme,
 )
 
-BOB = USER.of("bob")
 TEXT_AGE = Concept("age", "The user's age in years")
 
 
@@ -49,6 +49,8 @@ async def test_a_record_is_found_by_its_id_only_inside_the_view(
     assert await alice.contents.history(fact.id) == []
     assert await alice.contents.delete(fact.id) == 0
     assert await alice.contents.update(fact.id, value="light") is None
+    with pytest.raises(ChangedError):
+        await alice.contents.update(fact.id, value="light", if_unchanged="0" * 32)
     assert await store.load(THEME, BOB, PRODUCT) == [fact]
 
 
@@ -95,6 +97,7 @@ async def test_a_record_s_history_has_the_types_of_the_memory(store: FactStore) 
     (fact,) = await typed.current(age)
     (saved,) = await typed.contents.history(fact.id)
 
+    assert getattr(await typed.contents.get(fact.id), "fact", None) == fact
     assert (fact.value, saved.fact and saved.fact.values) == (36, (36,))
 
 

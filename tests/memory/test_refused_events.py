@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from factmem.detection import Detection
-from factmem.errors import MemoryAccessError, UnboundSubjectError
+from factmem.errors import MemoryAccessError
 from factmem.events import MemoryEvent, MemoryOperation
 from factmem.memory.agent_memory import AgentMemory
 from factmem.models.places import Place
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import BareProvider
-from tests.world import AGENT, ALICE, LANGUAGES, PRODUCT, THEME, USER, memory_of, theme
+from tests.tables import table
+from tests.world import AGENT, ALICE, BOB, LANGUAGES, PRODUCT, THEME, USER, memory_of, theme
 
-BOB = USER.of("bob")
 IN_AGENT, IN_PRODUCT = Place(AGENT, ALICE), Place(PRODUCT, ALICE)
 
 
@@ -34,8 +34,8 @@ async def memory(events: list[MemoryEvent]) -> AgentMemory:
     return memory_of(store, listeners=[events.append])
 
 
-Attempt = Callable[[AgentMemory], Awaitable[object]]
-ATTEMPTS: list[tuple[Attempt, MemoryOperation, tuple[Place, ...]]] = [
+Call = Callable[[Any], Awaitable[object]]
+ATTEMPTS: list[tuple[Call, MemoryOperation, tuple[Place, ...]]] = [
     (
         lambda view: view.contents.forget(concept=THEME),
         MemoryOperation.FORGET,
@@ -55,7 +55,7 @@ ATTEMPTS: list[tuple[Attempt, MemoryOperation, tuple[Place, ...]]] = [
 async def test_a_read_only_view_reports_refused_calls(
     memory: AgentMemory,
     events: list[MemoryEvent],
-    attempt: Attempt,
+    attempt: Call,
     operation: MemoryOperation,
     places: tuple[Place, ...],
 ) -> None:
@@ -103,7 +103,7 @@ async def test_only_the_store_reports_an_operation(
 
 OP = MemoryOperation
 TEXT = "I prefer the dark theme."
-CALLS: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation]] = [
+CALLS: list[tuple[Call, MemoryOperation]] = [
     (lambda m: m.load_facts_to_agent([], THEME), OP.LOAD),
     (lambda m: m.load_facts_to_agent([]), OP.LOAD),
     (lambda m: m.current(THEME), OP.LOAD),
@@ -134,25 +134,7 @@ CALLS: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation]] = [
 ]
 
 
-@pytest.mark.parametrize(("attempt", "operation"), CALLS, ids=range(len(CALLS)))
-async def test_a_call_without_an_entity_is_one_failed_event(
-    events: list[MemoryEvent],
-    attempt: Callable[[Any], Awaitable[object]],
-    operation: MemoryOperation,
-) -> None:
-    """A count of failures per operation is complete, for any call."""
-    model = ScriptedChatModel()
-    async with memory_of(model=model, listeners=[events.append], subjects=[USER]) as memory:
-        with pytest.raises(UnboundSubjectError):
-            await attempt(memory)
-
-    assert [(event.operation, event.error_type) for event in events] == [
-        (operation, "UnboundSubjectError")
-    ]
-    assert model.calls == []
-
-
-MISTAKES: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation, str]] = [
+MISTAKES: list[tuple[Call, MemoryOperation, str]] = [
     (lambda m: m.recall(" "), OP.RECALL, "InputValueError"),
     (lambda m: m.recall("theme", limit=0), OP.RECALL, "InputValueError"),
     (lambda m: m.recall("theme", where={}), OP.RECALL, "InputTypeError"),
@@ -172,35 +154,29 @@ MISTAKES: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation, str]] 
 ]
 
 
-@pytest.mark.parametrize(("attempt", "operation", "error"), MISTAKES, ids=range(len(MISTAKES)))
-async def test_a_wrong_argument_is_one_failed_event(
-    events: list[MemoryEvent],
-    attempt: Callable[[Any], Awaitable[object]],
-    operation: MemoryOperation,
-    error: str,
-) -> None:
-    """A call with wrong arguments counts as a call of the operation."""
-    with pytest.raises((TypeError, ValueError)):
-        await attempt(memory_of(listeners=[events.append]))
-
-    assert [(event.operation, event.error_type) for event in events] == [(operation, error)]
-
-
-LACKING: list[tuple[Callable[[Any], Awaitable[object]], MemoryOperation]] = [
+LACKING: list[tuple[Call, MemoryOperation]] = [
     (lambda m: m.contents.tree(), OP.LIST),
     (lambda m: m.contents.forget(concept=THEME), OP.FORGET),
     (lambda m: m.view(subjects=[ALICE]).contents.reset(confirm=True), OP.ERASE),
 ]
 
 
-@pytest.mark.parametrize(("attempt", "operation"), LACKING, ids=range(len(LACKING)))
-async def test_a_missing_method_of_a_provider_is_one_failed_event(
-    events: list[MemoryEvent],
-    attempt: Callable[[Any], Awaitable[object]],
-    operation: MemoryOperation,
+@table(
+    ("options", "attempt", "operation", "error"),
+    [
+        *(({"subjects": [USER]}, *call, "UnboundSubjectError") for call in CALLS),
+        *(({"model": None}, *mistake) for mistake in MISTAKES),
+        *(({"provider": BareProvider(), "model": None}, *call, "TypeError") for call in LACKING),
+    ],
+)
+async def test_a_refused_call_is_one_failed_event(
+    options: dict[str, Any], attempt: Call, operation: MemoryOperation, error: str
 ) -> None:
-    """Four methods make a provider, and are not enough for these calls."""
-    with pytest.raises(TypeError, match="not a FactStore"):
-        await attempt(memory_of(BareProvider(), listeners=[events.append]))
+    """Without an entity, an argument that fits or a store: a count of failures is complete."""
+    model, events = ScriptedChatModel(), list[MemoryEvent]()
+    async with memory_of(**{"model": model, "listeners": [events.append], **options}) as memory:
+        with pytest.raises((TypeError, ValueError)):
+            await attempt(memory)
 
-    assert [(event.operation, event.error_type) for event in events] == [(operation, "TypeError")]
+    assert [(event.operation, event.error_type) for event in events] == [(operation, error)]
+    assert model.calls == []

@@ -9,9 +9,8 @@ from factmem.models.facts import FactSource, SourceKind
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.testing.chat import ScriptedChatModel
 from tests.doubles import MeanwhileModel
-from tests.world import AGENT, ALICE, PRODUCT, THEME, USER, item, memory_of
+from tests.world import AGENT, ALICE, THEME, item, memory_of
 
-BOB = USER.of("bob")
 TEXT = "I prefer the dark theme."
 DARK = {"facts": [item()]}
 
@@ -62,16 +61,6 @@ async def test_many_texts_take_one_call() -> None:
     assert fact.source is not None
     assert fact.source.message == 1
     assert len(model.calls) == 1
-
-
-async def test_subject_and_scope_can_be_passed() -> None:
-    """The text is about them only."""
-    store = InMemoryProvider()
-    memory = memory_of(store, ScriptedChatModel({"facts": [item(scope="product")]}))
-
-    await memory.view(subjects=[BOB], scopes=[PRODUCT]).remember(TEXT)
-
-    assert [str(info.place) for info in await store.places()] == ["product/my-app user(bob)"]
 
 
 async def test_an_empty_text_calls_no_model() -> None:

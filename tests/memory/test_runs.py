@@ -59,27 +59,6 @@ async def test_recall_shows_facts_about_the_question() -> None:
     assert await runs.prompt(Context("alice"), " ") == ""
 
 
-async def test_tools_bind_the_user_when_they_are_called() -> None:
-    memory = await vim_memory()
-    runs = runs_of(memory, save=True, prefix="m_")
-    tools = {tool.action: tool for tool in runs.tools()}
-
-    assert [tool.name for tool in runs.tools()] == [
-        "m_recall",
-        "m_list_concepts",
-        "m_save",
-        "m_forget",
-    ]
-    assert "vim" in await tools["recall"].call({"query": "editor"}, Context("alice"))
-    assert "vim" not in await tools["recall"].call('{"query": "editor"}', Context("bob"))
-    await tools["save"].call({"concept": "editor", "value": "nano"}, Context("bob"))
-    assert (await known_values(memory), await known_values(memory, BOB)) == (
-        {"editor": "vim"},
-        {"editor": "nano"},
-    )
-    assert runs_of(memory, tools=False).tools() == []
-
-
 async def test_learning_at_once() -> None:
     reports: list[Any] = []
     memory = await vim_memory(EMACS)

@@ -11,9 +11,7 @@ from factmem.memory.agent_memory import AgentMemory
 from factmem.providers.in_memory import InMemoryProvider
 from tests.memory.test_memory_tools import call, tool
 from tests.tables import table
-from tests.world import AGENT, ALICE, COMPANY, LANGUAGES, USER, languages, memory_of, note, theme
-
-BOB = USER.of("bob")
+from tests.world import AGENT, ALICE, BOB, COMPANY, LANGUAGES, languages, memory_of, note, theme
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem.errors import ChangedError, InputError, MemoryAccessError
+from factmem.errors import ChangedError, InputError
 from factmem.memory.agent_memory import AgentMemory
 from factmem.memory.review import MemoryReview
 from factmem.models.facts import Concept, MultipleFacts, SingleFact
@@ -182,23 +182,6 @@ async def test_one_of_two_reviewers_decides(store: FactStore, memory: AgentMemor
     await review.reject(shown)
     with pytest.raises(ChangedError, match="since it was read"):
         await review.accept(shown)
-
-
-async def test_a_fact_is_found_by_its_id_without_its_user(
-    store: FactStore, memory: AgentMemory
-) -> None:
-    """With the type that the memory declares, of one value and of many, and in no other view."""
-    typed = memory_of(store, concepts=[AGE])
-    one = await typed.save(AGE, 36)
-    many = await typed.save(LANGUAGES, ["en", "ko"])
-    found = [await typed.contents.get(each.id) for each in (one, many)]
-    assert [each and each.fact for each in found] == [one, many]
-    bob = memory.view(subjects=[USER.of("bob")])
-    assert await bob.contents.get(one.id) is None
-    with pytest.raises(ChangedError):
-        await bob.contents.update(one.id, value=1, if_unchanged="0" * 32)
-    with pytest.raises(MemoryAccessError):
-        await memory.view(read_only=True).contents.delete(one.id, if_unchanged=one)
 
 
 async def test_two_processes_of_one_folder_have_one_winner(tmp_path: Any) -> None:

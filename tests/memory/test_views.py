@@ -18,9 +18,8 @@ from factmem.providers.store import FactStore
 from factmem.testing.chat import ScriptedChatModel
 from tests.contracts.stores import FactStoreContract
 from tests.doubles import BareProvider
-from tests.world import AGENT, ALICE, PRODUCT, PROFILE, THEME, USER, memory_of, theme, user
+from tests.world import AGENT, ALICE, BOB, PROFILE, THEME, USER, memory_of, theme, user
 
-BOB = USER.of("bob")
 OURS, THEIRS = Place(AGENT, ALICE), Place(AGENT, BOB)
 
 
@@ -90,25 +89,6 @@ async def test_no_model_is_called_for_what_cannot_be_written(subject: MemorySubj
         )
 
     assert model.calls == []
-
-
-async def test_a_view_of_places_does_not_combine_them() -> None:
-    """Alice for the agent and Bob in the product do not give Bob for the agent."""
-    store = InMemoryProvider()
-    for subject in (ALICE, BOB):
-        for scope in (AGENT, PRODUCT):
-            await store.save(theme(f"{subject.entity} {scope}"), subject, scope)
-    here, there = Place(AGENT, ALICE), Place(PRODUCT, BOB)
-
-    view = memory_of(store).view(places=[here, there])
-
-    held = {place.identity for place in (here, there)}
-    assert {info.place.identity for info in await store_of(view).places()} == held
-    assert [fact.value for fact in await view.current(THEME)] == ["alice agent/support-bot"]
-    assert [fact.value for fact in await view.view(subjects=[BOB]).current(THEME)] == [
-        "bob product/my-app"
-    ]
-    assert await view.view(subjects=[BOB], scopes=[AGENT]).current(THEME) == []
 
 
 async def test_a_view_of_a_view_only_narrows(store: FactStore) -> None:

@@ -1,6 +1,5 @@
 """The memory message: one safe string, the same for the same facts, within its budget."""
 
-import json
 import random
 import re
 import unicodedata
@@ -107,12 +106,6 @@ def test_no_value_leaves_its_line(nasty: str) -> None:
 def _name(nasty: str) -> str:
     """Return the text without control characters, which names may not contain."""
     return "".join(c for c in nasty if unicodedata.category(c) != "Cc") + " "
-
-
-@table("nasty", NASTY)
-def test_escapes_parse_to_the_original(nasty: str) -> None:
-    """The escapes are JSON, so they hide nothing from the model."""
-    assert json.loads(value_text(nasty)) == nasty
 
 
 def test_every_invisible_character_is_escaped() -> None:
@@ -303,10 +296,6 @@ def test_a_text_in_another_frame_is_ignored() -> None:
 # Budget
 
 
-def kept(text: str) -> set[str]:
-    return set(re.findall(r'^- ("[^"]*")', text, flags=re.MULTILINE))
-
-
 def test_values_are_kept_by_priority_then_importance_then_recency() -> None:
     ranked = [
         *placed([note("a", "first", importance=0.1, confirmed_at=DAY)]),
@@ -325,15 +314,6 @@ def test_values_are_kept_by_priority_then_importance_then_recency() -> None:
         assert held == set(words[: len(held)])
         assert rendering.left_out == 5 - len(held)
     assert seen == {0, 1, 2, 3, 4, 5}
-
-
-def test_one_large_value_does_not_exclude_the_others() -> None:
-    huge = note("a", "x" * 10_000, importance=1)
-
-    rendering = render(placed([huge, note("b", "small")]), max_tokens=200)
-
-    assert kept(rendering.text) == {'"small"'}
-    assert rendering.left_out == 1
 
 
 @given(
@@ -380,21 +360,6 @@ def test_values_left_out_are_counted_by_concept() -> None:
     assert left_out == 30 + 2 - text.count("\n- ")
 
 
-def test_repeated_loading_counts_once() -> None:
-    """The count does not grow with the turns of a chat."""
-    big = languages(*(f"language number {i}" for i in range(30)))
-    other = note("diet", "vegan " * 40)
-    text = ""
-
-    for turn in range(30):
-        facts: list[AnyFact] = [big] if turn % 2 else [other]
-        asked = {facts[0].concept.keyword}
-        rendering = render(placed(facts), before=text, asked=asked, max_tokens=300)
-        text = rendering.text
-        if turn:
-            assert rendering.left_out == 31 - text.count("\n- ")
-
-
 def test_a_concept_without_room_is_not_counted_twice() -> None:
     facts = [
         note(f"concept-{i:02}", "a value of some length", importance=1 - i / 100) for i in range(30)
@@ -407,13 +372,6 @@ def test_a_concept_without_room_is_not_counted_twice() -> None:
 
     assert "other concepts" in everything.text
     assert again.left_out == everything.left_out
-
-
-def test_a_budget_without_room_raises() -> None:
-    with pytest.raises(ValueError, match=r"max_tokens=10 is too small .* alone has \d+"):
-        check_budget(10, MEMORY)
-    check_budget(None, MEMORY)
-    check_budget(1_000, MEMORY)
 
 
 def test_the_budget_includes_both_lines_of_the_frame() -> None:

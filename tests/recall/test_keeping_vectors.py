@@ -160,14 +160,6 @@ async def test_a_store_that_never_answers_is_abandoned(
     assert scopes[0].cancelled_caught
 
 
-async def test_without_an_embedder_nothing_is_written(store: Busy) -> None:
-    memory = recall_memory(store)
-    async with memory:
-        assert found_values(await memory.recall("cat")) == ["cat"]
-    await memory.aclose()
-    assert await store.read_index(ALICE, AGENT) is None
-
-
 async def test_a_busy_store_gets_them_later(tmp_path: Path) -> None:
     """A recall returns while another process holds the lock; vectors wait in memory."""
     async with LocalFileMemoryProvider(tmp_path) as store:

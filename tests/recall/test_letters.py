@@ -126,13 +126,3 @@ def test_many_terms_are_compared_as_a_few_are() -> None:
     assert len(many) == len(few) + 1
     groups = sorted(grams("axqword") - grams("axqword8"))
     assert many.counts(groups) == few.counts(groups)
-
-
-def test_a_longer_term_with_the_same_letters_is_less_near() -> None:
-    """Long compounds have the letters of many words that they are no other form of."""
-    numpy = pytest.importorskip("numpy")
-
-    terms, near = Vocabulary(["autoa", "automaatti"]).nearest(numpy, ("auto",), None)
-
-    assert terms.tolist() == [0, 1]
-    assert near[0] > near[1] > 0

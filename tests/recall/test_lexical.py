@@ -92,36 +92,6 @@ def test_coverage_is_the_share_of_the_query() -> None:
     assert hit.coverage == pytest.approx((1 + red) / (1 + red + 1 + red * as_among_fifty))
 
 
-def test_coverage_is_the_same_among_few_documents() -> None:
-    """One fact covers a question of three words as well as one among many."""
-    question = "what theme would suit her at night?"
-    for others in (0, 1, 9, 48, 49, 200):
-        texts = {str(number): f"text {number}" for number in range(others)}
-        [hit] = built({"theme": "the theme of the editor", **texts}).search(question)
-        assert 0.25 < hit.coverage < 0.35
-
-
-@pytest.mark.parametrize("count", [1, 3, 10])
-def test_a_word_in_all_documents_still_counts(count: int) -> None:
-    """It counts beside a word in no document: 0.2 is the default threshold."""
-    index = built({str(n): f"the printer on floor {n} jams" for n in range(count)})
-
-    hits = index.search("printer broken")
-
-    assert len(hits) == count
-    assert all(0.2 < hit.coverage < 0.5 for hit in hits)
-
-
-def test_a_name_alone_covers_too_little() -> None:
-    """A fact that shares only the subject with a question stays below the default threshold."""
-    index = built({"language": "alice: programming language Kotlin", "age": "alice: age 36"})
-
-    hits = {hit.id: hit.coverage for hit in index.search("programming language Alice would like")}
-
-    assert hits["language"] > 0.5
-    assert hits["age"] < 0.2
-
-
 @pytest.mark.parametrize(
     ("said", "asked"),
     [
@@ -139,71 +109,9 @@ def test_parts_match_the_joined_form(said: str, asked: str) -> None:
     assert (hit.id, hit.coverage) == ("said", 1.0)
 
 
-EAST = {
-    "猫": "ペット: 黒い猫を二匹飼っています",
-    "転職": "仕事の予定です。来年の春に転職する",
-    "図書館": "好きな場所: 駅前の図書館です",
-    "うどん": "昼ごはんはうどんが多い",
-    "牛奶": "过敏: 他对牛奶过敏",
-    "狗": "他有一只叫豆豆的狗",
-    "西安": "用户是在西安长大的",
-}
-
-
-@table(
-    ("question", "best"),
-    [
-        ("猫は何匹ですか?", "猫"),
-        ("転職するのはいつですか?", "転職"),
-        ("図書館によく行きますか?", "図書館"),
-        ("どんな場所が好きですか?", "図書館"),
-        ("うどんは好き?", "うどん"),
-        ("你的狗叫什么名字?", "狗"),
-        ("她能喝牛奶吗?", "牛奶"),
-        ("你是不是在西安长大的?", "西安"),
-    ],
-)
-def test_endings_and_particles_are_not_enough(question: str, best: str) -> None:
-    """Japanese and Chinese questions are ranked by their content words."""
-    [hit, *_] = built(EAST).search(question)
-
-    assert hit.id == best
-    assert hit.coverage >= 0.2
-
-
 def test_a_question_of_particles_alone_is_searched() -> None:
     """English stop words alone are searched too."""
     assert [hit.id for hit in built({"他": "他的", "猫": "猫"}).search("他的")] == ["他"]
-
-
-def test_a_particle_does_not_halve_the_coverage() -> None:
-    """A Korean word is covered by its known part, like an English word by its stem."""
-    index = built(FACTS)
-
-    [plain] = index.search("복숭아 zeppelin")
-    [particle] = index.search("복숭아는 zeppelin")
-
-    assert plain == particle
-    assert 0 < plain.coverage < 1
-    assert index.search("복숭아는")[0].coverage == 1
-
-
-def test_the_form_of_a_question_does_not_matter() -> None:
-    """Stop words are not searched, unless there is no other word."""
-    index = built({"band": "the who", "cup": "a cup of tea"})
-
-    assert [hit.id for hit in index.search("what is the cup?")] == ["cup"]
-    assert index.search("what is the cup?")[0].coverage == 1.0
-    assert [hit.id for hit in index.search("The Who")] == ["band"]
-
-
-def test_a_document_without_a_word_of_the_query_is_not_found() -> None:
-    """Neither an empty query nor an empty index is an error."""
-    index = built(FACTS)
-
-    assert index.search("") == index.search("?!") == index.search("zeppelin") == []
-    assert built({}).search("cup") == []
-    assert built({"empty": "..."}).search("cup") == []
 
 
 @table(
@@ -231,26 +139,6 @@ def test_a_question_without_a_known_word_finds_similar_words(
     )
 
     assert next((hit.id for hit in index.search(question)), None) == best
-
-
-def test_similar_words_come_after_a_known_one() -> None:
-    """And with a smaller coverage."""
-    known, similar = built({"cup": "cup", "plates": "platoon"}).search("cup plato")
-
-    assert (known.id, similar.id) == ("cup", "plates")
-    assert known.coverage > similar.coverage > 0
-
-
-def test_a_limit_returns_the_best() -> None:
-    """`limit` cuts off the same ranking."""
-    index = built({str(n): "cup " * n for n in range(1, 20)})
-    ranked = index.search("cup")
-
-    assert index.search("cup", limit=3) == ranked[:3]
-    assert index.search("cup", limit=0) == []
-    assert index.search("cup", limit=99) == ranked
-    assert len(ranked) == 19
-    assert [hit.score for hit in ranked] == sorted((hit.score for hit in ranked), reverse=True)
 
 
 @pytest.mark.parametrize("candidates", [None, ["cat", "dog", "unknown"], []])
@@ -283,16 +171,6 @@ def test_messages_around_a_document_find_it_without_covering(dense: bool) -> Non
     assert 0 < mixed["answer"].coverage < 1
     assert index.remove("answer")
     assert [hit.id for hit in index.search("Lisbon")] == ["trip"]
-
-
-def test_fields_have_weights() -> None:
-    """A term counts by the weight of its field; a field with weight 0 is ignored."""
-    index: LexicalIndex[int] = LexicalIndex(weights={"title": 3, "aside": 0})
-    index.add(1, {"title": "cup", "body": "plate of clay"})
-    index.add(2, {"title": "plate", "body": "cup of clay"})
-    index.add(3, {"aside": "cup", "body": "plate of clay"})
-
-    assert [hit.id for hit in index.search("cup")] == [1, 2]
 
 
 vocabulary = st.sampled_from(
@@ -328,36 +206,6 @@ def test_an_index_depends_only_on_its_documents(
 
     assert as_dict(index.search(query)) == as_dict(afresh.search(query))
     assert len(index) == len(kept)
-
-
-@given(st.lists(documents, max_size=12), queries, st.sets(st.integers(0, 15)), st.booleans())
-def test_other_documents_do_not_affect_scores(
-    texts: list[str], query: str, allowed: set[int], dense: bool
-) -> None:
-    """Among candidates, score and coverage are those of an index that holds nothing else.
-
-    So a store with many tenants can keep one index: a score reveals nothing of other tenants.
-    """
-    everything: LexicalIndex[int] = LexicalIndex(dense=dense)
-    alone: LexicalIndex[int] = LexicalIndex(dense=dense)
-    for key, text in enumerate(texts):
-        everything.add(key, text)
-        if key in allowed:
-            alone.add(key, text)
-
-    assert as_dict(everything.search(query, candidates=allowed)) == as_dict(alone.search(query))
-
-
-@given(st.lists(documents, max_size=12), queries)
-def test_coverage_is_a_share(texts: list[str], query: str) -> None:
-    """It is above 0 and up to 1 for every hit, and every score is above 0."""
-    index: LexicalIndex[int] = LexicalIndex()
-    for key, text in enumerate(texts):
-        index.add(key, text)
-
-    for hit in index.search(query):
-        assert 0 < hit.coverage <= 1
-        assert hit.score > 0
 
 
 strange = st.text(st.characters(exclude_categories=()), max_size=60) | st.sampled_from(

@@ -121,20 +121,6 @@ async def test_what_was_forgotten_or_belongs_to_others_is_not_found(store: Local
     assert await memory.recall("Which gym did I use in 2020?", where=where) == []
 
 
-async def test_a_forgotten_concept_has_no_past(store: LocalStore) -> None:
-    """Nor has a value that was over when it was forgotten."""
-    await moved_twice(store)
-    memory = recall_memory(store)
-
-    assert await memory.contents.forget(concept=CITY) == 1
-    assert await memory.contents.forget(concept=GYM, value="the gym Alsterfit") == 1
-    assert await memory.contents.forget(concept=GYM, value="the gym Alsterfit") == 0
-    found = found_values(await memory.recall("In which city did I live in 2020?"))
-    assert not {"Busan", "Hamburg", "York"}.intersection(found)
-    assert "the gym Alsterfit" not in found_values(await memory.recall("Which gym in 2022?"))
-    assert "the gym Iron Harbour" in found_values(await memory.recall("Which gym in 2020?"))
-
-
 async def test_a_filter_asks_what_held_then(store: LocalStore) -> None:
     """Typed as the concept, and without a time in the question."""
     await moved_twice(store)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from math import isclose, nan
-from random import Random
 from typing import Any
 
 import pytest
@@ -140,22 +139,6 @@ def test_relevance_is_coverage_and_cosine() -> None:
     assert isclose(uneven["cat"], 0.25 * coverage["cat"] + 0.75 * near_cat)
 
 
-def test_relevance_does_not_depend_on_a_models_range_of_cosines() -> None:
-    """The cosines lie between 0.7 and 1; relevance begins at the cosine of a random fact."""
-    chance = Random(13)
-    facts = [bare_note(f"k{n}", "x", id=f"f{n}") for n in range(400)]
-    cosines = {fact.id: chance.uniform(-0.1, 0.1) for fact in facts} | {"f7": 0.6}
-    alike = {name: 0.7 + 0.3 * cosine for name, cosine in cosines.items()}
-    index = index_of(*facts)
-
-    first, second = (index.search(asked("unheard"), NOW, near(**each)) for each in (cosines, alike))
-
-    assert first[0].fact.id == second[0].fact.id == "f7"
-    for found in (first, second):
-        assert found[0].relevance > 0.25
-        assert found[1].relevance < 0.1
-
-
 def test_a_random_fact_is_one_of_the_named_entity() -> None:
     """Its name makes all its facts similar and adds no information, nor does it add coverage."""
     bob = Place(AGENT, BOB)
@@ -255,23 +238,6 @@ def test_recency_halves_with_each_half_life() -> None:
     assert isclose(recency["year"], 0.5 ** (365 / 15))
 
 
-def test_recency_and_importance_order_equally_relevant_facts() -> None:
-    """That is their purpose."""
-    same = [
-        replace(bare_note(f"pet{n}", "cat", id=str(n), importance=importance), confirmed_at=heard)
-        for n, (importance, heard) in enumerate(
-            [
-                (0.5, NOW - timedelta(days=300)),
-                (0.5, NOW),
-                (1.0, NOW - timedelta(days=300)),
-                (1.0, NOW),
-            ]
-        )
-    ]
-
-    assert ids(index_of(*same).search(asked("cat"), NOW)) == ["3", "1", "2", "0"]
-
-
 def test_the_last_confirmed_of_equal_matches_comes_first() -> None:
     """After that the oldest one, so that the order is deterministic."""
     none = RecallWeights(recency=0, importance=0)
@@ -309,18 +275,6 @@ def test_default_weights_change_the_score_by_at_most_a_tenth(
         assert ahead.semantic >= 0.9 * behind.semantic - 1e-9
 
 
-@pytest.mark.parametrize("weight", [1.0, 1000.0])
-def test_no_weight_returns_irrelevant_facts(weight: float) -> None:
-    """New and important facts about other things are not returned."""
-    weights = RecallWeights(recency=weight, importance=weight)
-
-    by_words = index_of(*FACTS).search(asked("Miso", weights=weights), NOW)
-    by_both = index_of(*FACTS).search(asked("Miso", weights=weights), NOW, near(**COSINES))
-
-    assert ids(by_words) == ["cat"]
-    assert "nuts" not in ids(by_both)
-
-
 def test_equal_cosines_count_as_similar() -> None:
     """A single candidate does too: there is no range to scale over."""
     found = index_of(FACTS[0]).search(asked("unheard"), NOW, near(cat=0.7))
@@ -328,24 +282,6 @@ def test_equal_cosines_count_as_similar() -> None:
 
     assert [match.semantic for match in (*found, *both)] == [1.0, 1.0, 1.0]
     assert isclose(found[0].relevance, above(0.7, 0.7) / 2)
-
-
-def test_a_fact_without_a_vector_is_found_by_its_words() -> None:
-    """Its place changed during embedding; without common words it is not found."""
-    found = index_of(*FACTS).search(asked("Miso"), NOW, near(trip=0.9))
-
-    assert sorted(ids(found)) == ["cat", "trip"]
-    assert index_of(*FACTS).search(asked("unheard"), NOW, near()) == []
-
-
-def test_without_any_vector_words_alone_rank() -> None:
-    """An embedder may have refused every text: the scores are those without an embedder."""
-    index = index_of(bare_note("one", "a cat", id="one"), bare_note("two", "two cats", id="two"))
-
-    found = index.search(asked("cat"), NOW, near())
-
-    assert ids(found) == ids(index.search(asked("cat"), NOW, None))
-    assert [m.score for m in found] == [m.score for m in index.search(asked("cat"), NOW, None)]
 
 
 def test_an_index_follows_its_facts() -> None:
@@ -368,16 +304,6 @@ def test_an_index_follows_its_facts() -> None:
     assert index.search(asked("cat"), NOW) == []
     index.put(here, PlacedFact(HERE, FACTS[1]))
     assert ids(index.search(asked("cat"), NOW)) == ["trip"]
-
-
-def test_the_order_of_equal_matches_does_not_depend_on_insertion() -> None:
-    """A new memory returns the same matches in the same order, also with a limit."""
-    equal = [bare_note(f"k{n}", "cat", id=f"id{n}") for n in range(9)]
-
-    for facts in (equal, equal[::-1], equal[4:] + equal[:4]):
-        index = index_of(*facts)
-        assert ids(index.search(asked("cat"), NOW)) == [fact.id for fact in equal]
-        assert ids(index.search(replace(asked("cat"), limit=3), NOW)) == ["id0", "id1", "id2"]
 
 
 def test_the_indexed_text_of_a_fact() -> None:

@@ -205,36 +205,6 @@ async def test_a_call_can_narrow_places_and_facts(store: LocalStore) -> None:
     assert await found(subjects=[]) == set()
 
 
-async def test_several_entities_are_searched_separately(store: LocalStore) -> None:
-    """Bob's home is not an older version of Alice's."""
-    await store.save(bare_note("home", "a flat in Busan"), ALICE, AGENT)
-    await store.save(bare_note("home", "a flat in Seoul"), BOB, AGENT)
-
-    result = await recall_memory(store, subjects=[ALICE, BOB]).recall("home")
-
-    assert set(found_values(result)) == {"a flat in Busan", "a flat in Seoul"}
-    assert found_values(await recall_memory(store, subjects=[ALICE, BOB]).recall("bob's home"))[
-        0
-    ].endswith("Seoul")
-
-
-async def test_a_view_keeps_the_memory_warm(store: LocalStore) -> None:
-    """The view of a request embeds only its question."""
-    await store.save(bare_note("pet", "cat"), ALICE, AGENT)
-    events: list[MemoryEvent] = []
-    embedder = TopicEmbedder()
-    memory = recall_memory(store, embedder=embedder, listeners=[events.append])
-    assert found_values(await memory.recall("any cat?")) == ["cat"]
-    events.clear()
-
-    for _ in range(3):
-        assert found_values(await memory.view(subjects=[ALICE]).recall("any cat?")) == ["cat"]
-
-    assert [e.operation for e in events] == [MemoryOperation.EMBED, MemoryOperation.RECALL] * 3
-    assert [text for text in embedder.texts if text != "any cat?"] == ["alice: pet: cat"]
-    assert await memory.view(subjects=[BOB]).recall("any cat?", subjects=[ALICE]) == []
-
-
 async def test_a_view_of_a_users_own_backend(store: LocalStore) -> None:
     """Four methods are enough: it is read each time, and nothing outdated returns."""
     bare = BareProvider(store)
@@ -355,27 +325,6 @@ def test_threads_with_loops_of_their_own(embeds: bool) -> None:
         thread.join()
 
     assert failures == []
-
-
-async def test_other_tasks_continue(store: LocalStore) -> None:
-    """Recalls in a loop let other tasks run in between."""
-    await store.save_many([bare_notes("notes", f"note {n}") for n in range(300)], ALICE, AGENT)
-    memory, turns = recall_memory(store), 0
-    await memory.recall("note 7")
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await anyio.lowlevel.checkpoint()
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(count)
-        for _ in range(20):
-            await memory.recall("note 8")
-        group.cancel_scope.cancel()
-
-    assert turns >= 20
 
 
 async def test_a_repeated_question_makes_no_request(store: LocalStore) -> None:

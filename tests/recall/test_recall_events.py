@@ -14,7 +14,6 @@ from tests.doubles import TopicEmbedder
 from tests.world import AGENT, ALICE, PRODUCT, bare_note, bare_notes, recall_memory
 
 OP = MemoryOperation
-SECRET = "xyzzy"
 
 
 @pytest.fixture
@@ -95,23 +94,6 @@ async def test_invalid_vectors_are_a_failure(
 
     assert [each.error_type for each in of(events, OP.EMBED)] == ["EmbeddingError"]
     assert [each.error_type for each in of(events, OP.RECALL)] == [None]
-
-
-async def test_a_recall_with_a_fallback_is_one_completed_event(
-    store: InMemoryProvider, events: list[MemoryEvent]
-) -> None:
-    """A failing embedder adds neither a failed event nor a second one."""
-    embedder = TopicEmbedder()
-    embedder.failure = EmbeddingError(SECRET)
-    memory = recall_memory(store, embedder=embedder, listeners=[events.append])
-
-    result = await memory.recall("Miso the cat")
-
-    assert len(result.failures) == 1
-    (recalled,) = of(events, OP.RECALL)
-    assert (recalled.count, recalled.error_type, recalled.embedding_calls) == (1, None, 1)
-    assert [each.error_type for each in of(events, OP.EMBED)] == ["EmbeddingError"]
-    assert SECRET not in repr(events)
 
 
 async def test_a_failed_recall_is_one_failed_event(

@@ -9,7 +9,7 @@ import pytest
 from factmem.errors import EmbeddingError
 from factmem.providers.local_file import LocalFileMemoryProvider
 from tests.doubles import TopicEmbedder
-from tests.world import AGENT, ALICE, BOB, LocalStore, bare_note, found_values, recall_memory
+from tests.world import AGENT, ALICE, LocalStore, bare_note, found_values, recall_memory
 
 
 class Refusing(TopicEmbedder):
@@ -185,16 +185,6 @@ async def test_the_next_process_sends_only_the_refused_text(tmp_path: Path) -> N
         assert (await taking.recall("any pet?")).refused_texts == 0
 
 
-async def test_texts_outside_of_a_view_are_not_counted(store: LocalStore) -> None:
-    """The number of refused texts is that of the searched places."""
-    await filled(store, 3, "poison")
-    await store.save(bare_note("pet", "kitten"), BOB, AGENT)
-    memory = recall_memory(store, embedder=Refusing("poison", error=REFUSALS["bad request"]))
-
-    assert (await memory.recall("any pet?")).refused_texts == 1
-    assert (await memory.view(subjects=[BOB]).recall("any pet?")).refused_texts == 0
-
-
 class NotANumber(TopicEmbedder):
     """Returns NaN for texts with one of these words, as half-precision models sometimes do."""
 
@@ -224,14 +214,3 @@ async def test_a_text_whose_vector_is_not_a_number_costs_only_itself(store: Loca
     assert (result.is_semantic, result.refused_texts, len(result.failures)) == (True, 1, 1)
     assert all("dog" in value for value in found_values(result))
     assert (await memory.recall("the poison")).embedded_texts == 1
-
-
-async def test_a_model_that_returns_only_nan_refuses_no_text(store: LocalStore) -> None:
-    embedder = NotANumber("")
-    await filled(store, 20)
-    memory = recall_memory(store, embedder=embedder)
-
-    result = await memory.recall("any pet?")
-
-    assert (result.is_semantic, result.refused_texts, len(result.failures)) == (False, 0, 1)
-    assert result.embedding_calls == 3

@@ -105,18 +105,6 @@ async def test_a_recall_waits_until_its_deadline(
     assert (await memory.recall("the animal Miso")).is_semantic
 
 
-async def test_time_limits_use_the_clock_of_the_event_loop(
-    store: InMemoryProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """For any hanging call and any short time limit."""
-    monkeypatch.setattr("factmem.recall._semantic._SECONDS", 0.001)
-    memory = recall_memory(store, embedder=Hanging("animal", "Miso"))
-
-    result = await memory.recall("the animal Miso")
-
-    assert (found_values(result), result.is_semantic) == (["a cat called Miso"], False)
-
-
 async def test_waiting_for_another_recall_ends_at_the_deadline_too(
     store: InMemoryProvider, time: Time
 ) -> None:

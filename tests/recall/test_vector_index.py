@@ -99,20 +99,6 @@ async def test_texts_are_embedded_in_batches(store: LocalStore) -> None:
     assert (result.embedding_calls, result.embedded_texts) == (4, 1002)
 
 
-async def test_finished_batches_are_kept_when_a_later_one_fails(store: LocalStore) -> None:
-    """The next recall continues from there."""
-
-    embedder = TopicEmbedder()
-    embedder.failure = lambda _: StorageError("no more") if len(embedder.calls) == 3 else None
-    await store.save_many([bare_note(f"k{n}", f"dog {n}") for n in range(600)], ALICE, AGENT)
-    memory = recall_memory(store, embedder=embedder)
-
-    assert not (await memory.recall("dog")).is_semantic
-    assert (await memory.recall("dog")).is_semantic
-
-    assert [len(call) for call in embedder.calls] == [1, 512, 88, 1, 88]
-
-
 DAMAGE = {
     "deleted": "DELETE FROM indexes",
     "truncated": "UPDATE indexes SET bytes = substr(bytes, 1, length(bytes) - 100)",
@@ -225,19 +211,6 @@ async def test_a_purge_while_facts_are_embedded(tmp_path: Path, storage: Storage
     assert index_count(tmp_path) == 0
     assert await process.asks() == (LEFT, 0)
     assert await Process(tmp_path, storage).asks() == (LEFT, 0)
-
-
-async def test_the_next_recall_removes_forgotten_facts_from_the_index(
-    tmp_path: Path, storage: Storage
-) -> None:
-    """A vector reveals much of its text."""
-    process = await filled(tmp_path, storage)
-    size = await stored_bytes(process)
-
-    await process.store.forget(ALICE, AGENT, concept=Concept("miso", ""))
-    await process.asks()
-
-    assert await stored_bytes(process) == size - 16 - 6 * 4
 
 
 @pytest.mark.parametrize("call", ["read_index", "write_index"])

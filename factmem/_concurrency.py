@@ -295,7 +295,7 @@ class FileLock:
 
     @contextmanager
     def held(self, timeout: float | None = None, *, until: float | None = None) -> Generator[None]:
-        """Hold the lock; wait for so many seconds, or until a monotonic time.
+        """Hold the lock; wait for some seconds, or until a monotonic time.
 
         `StoreBusyError` if that is not enough.
         """
@@ -355,7 +355,7 @@ class FileLock:
                     self._close()
                     raise self._busy(seconds) from None
                 time.sleep(pause)
-                # The next in turn looks often: until it does, nobody has the lock.
+                # The next in turn polls often, because the lock is idle until it does.
                 is_next = turn is not None and turn.is_next
                 pause = _FIRST_PAUSE if is_next else min(2 * pause, _LONGEST_PAUSE)
                 continue

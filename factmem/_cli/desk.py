@@ -186,7 +186,7 @@ class Recent:
     def matching(self, question: str, *, most: int) -> list[Place]:
         """Return the places with most of a question's words. Rare words weigh more.
 
-        A store with at most so many places returns all.
+        A store with at most `most` places returns all.
         """
         if len(self._known) <= most:
             return [known.place for known in self._known.values()]

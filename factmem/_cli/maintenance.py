@@ -173,7 +173,7 @@ def restore(
     anchor_file: AnchorFile = None,
     erased: Erased = None,
 ) -> Answer:
-    """Check a backup with its anchor, and put it in place of --store, which nobody may have open.
+    """Check a backup with its anchor, and replace --store by it, which no process may have open.
 
     Places that were erased since stay erased: --store knows them, or --erased names them.
     """

@@ -7,7 +7,7 @@ name an allowed origin for every change. The application gets the token and deci
 may do.
 
 A token of `review` is signed: it says who it lets in, with which role and until when. No list of
-tokens is stored: whoever has the secret can issue them, and a new secret ends all of them.
+tokens is stored: the secret is enough to issue them, and a new secret ends all of them.
 """
 
 import hashlib

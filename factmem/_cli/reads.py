@@ -350,7 +350,7 @@ def change_table(changes: Sequence[FactChange]) -> Table:
 
 _ADDED = frozenset({"saved", "planned"})
 _DECIDED = frozenset({"forgotten", "rejected"})
-"""What a program or a person does, whoever said the value."""
+"""Actions of a program or a person, independent of who said the value."""
 
 
 @command(reveals=True)

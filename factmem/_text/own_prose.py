@@ -67,7 +67,7 @@ _TEXT = re.compile(
     r"|これ|この",
     re.IGNORECASE,
 )
-"""Words of somebody who speaks about a text."""
+"""Words that speak about a text."""
 _OWN_WORDS = re.compile(
     r"\b(?:I|we|ich|wir|yo|je)\s+(?:\w+\s+)?(?:say|said|tell|told|write|wrote|ask|asked|mentioned"
     r"|mean|sage|sagte|schreibe)\b(?: you\b)?",
@@ -177,7 +177,7 @@ _REPORT = re.compile(
     r"|らしい|そうです|だって",
     re.IGNORECASE,
 )
-"""Words that report what somebody else said."""
+"""Words that report what another person said."""
 
 
 class Prose:
@@ -250,12 +250,12 @@ def _is_state(text: str) -> bool:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a statement is short, and speaks of nothing beside it and of nobody else."""
+    """Whether a statement is short, and refers to no text beside it and no other person."""
     return "?" not in text and _is_short(text) and not _RELATED.search(text)
 
 
 def _is_short(text: str) -> bool:
-    """Whether a sentence is short, and speaks of no text and of nobody else."""
+    """Whether a sentence is short, and refers to no text and no other person."""
     is_short = len(text.split()) <= _STATE_WORDS and len(text) <= _STATE_LETTERS
     return is_short and _is_clean(text) and not _PERSON.search(text)
 

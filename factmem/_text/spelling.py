@@ -230,7 +230,7 @@ def _one_value(
 
 
 def _is_placeholder(text: str) -> bool:
-    """Whether a string stands for a missing value: "-", "?", "N.A.", "[unknown]"."""
+    """Whether a string means a missing value: "-", "?", "N.A.", "[unknown]"."""
     kinds = {unicodedata.category(char)[0] for char in text[:40]}
     words = " ".join(_WORD.findall(text[:40].casefold()))
     return kinds <= {"P", "Z", "C"} or words in _NOTHING
@@ -354,7 +354,7 @@ def added_words(value: str, quote: str, text: str) -> set[str]:
 
 
 _FEWEST_JAMO = 3
-"""Korean verbs with so many equal first letters are forms of one: "다님" and "다녔어요"."""
+"""Korean verbs with this many equal first letters are forms of one: "다님" and "다녔어요"."""
 
 
 def _is_akin(one: str, other: str) -> bool:

@@ -493,7 +493,7 @@ _READERS: list[tuple[re.Pattern[str], Callable[[re.Match[str], date], list[_Mean
 _CLAUSE = re.compile(r"[,;]|\b(?:but|and now|aber|und jetzt)\b")
 """Where a clause ends: a time beyond it belongs to something else."""
 _FEW_WORDS = 4
-"""A clause of so few words with a time is nothing but a time."""
+"""A clause with a time and at most this many words states nothing else."""
 
 
 def stated_period(

@@ -216,7 +216,7 @@ class Paths:
 
 
 def _mark(source: str | None) -> str:
-    """Return what stands for a source in the name of a scope; a source may have any length."""
+    """Return the form of a source in the name of a scope, as a source may have any length."""
     return sha256((source or "").encode()).hexdigest()[:16]
 
 
@@ -343,7 +343,7 @@ class FactmemMemory(Memory):
             return []
         self.drain_writes()
         path = join_scope_paths(self.root_scope, scope)
-        readers = [source] if source else []  # a private note without a source is for nobody
+        readers = [source] if source else []  # no reader may see a private note without a source
         asked: dict[str, Any] = {"query": query, "limit": limit, "source_type": _TYPE}
         self._emit(memory_events.MemoryQueryStartedEvent(**asked))
         begun = time.perf_counter()

@@ -7,7 +7,7 @@
 
 It needs the extra `langchain`. For facts about the user, use `FactmemMiddleware`.
 
-Files are only read here, anew for each model call; the agent edits them with its own file tools.
+Files are only read here, for each model call again; the agent edits them with its own file tools.
 """
 
 import logging

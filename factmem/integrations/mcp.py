@@ -5,7 +5,7 @@
 
 It needs the extra `mcp`. The command `factmem mcp` serves a store.
 
-Each request is bound to its user anew, by `MemoryRuns.view`; only subscriptions are kept, by user,
+`MemoryRuns.view` binds each request to its user; only subscriptions are kept, by user,
 until their connection ends. What other programs change in the store is not announced.
 """
 

@@ -130,7 +130,7 @@ class _LearningHooks(AgentHooks[Any]):
 _SESSION: ContextVar["list[ConversationSession] | None"] = ContextVar(
     "factmem_session", default=None
 )
-"""The session of the run in this task, until its end: hooks are told nothing of it."""
+"""The session of the run in this task, until its end; hooks do not get it."""
 
 
 class ConversationSession:

@@ -53,7 +53,7 @@ SESSIONS = MemoryScope.Feature("strands")
 """The default scope of the state of sessions and agents."""
 
 _LOOK = 0.02
-"""Seconds between two looks at whether what was said is learnt: a model takes a second."""
+"""Seconds between two checks whether messages were learnt: a model takes a second."""
 
 STORAGE = MemoryScope.Feature("strands-storage")
 """The default scope of `FactmemStorage`."""

@@ -660,7 +660,7 @@ class LedgerReads:
         return sorted(keyword for keyword, held in self.at(now).items() if held.alive(now))
 
     def is_small(self, most: int) -> bool:
-        """Return whether there are at most so many items; quick for any number."""
+        """Return whether there are at most `most` items; fast for any number."""
         return len(self._by_keyword) <= most and len(self) <= most
 
     def __len__(self) -> int:

@@ -678,7 +678,7 @@ def _to_append(message: dict[str, object], calls: list[dict[str, object]]) -> di
 
 _PORT = 11434
 _ANY = {"0.0.0.0", "::"}  # noqa: S104
-"""Addresses that a server listens on, and that nobody can call."""
+"""Addresses that a server listens on, and that no client can call."""
 
 
 def named_chat_model(name: str) -> ChatModel:

@@ -512,7 +512,7 @@ class AgentMemory:
             value: The value, or the list of values.
             confirmed: Whether a person said so.
             if_unchanged: The fact of the concept that was read in that place, or its `version`, or
-                None if there was none: what somebody saved since is not replaced.
+                None if there was none. A value that was saved since then is not replaced.
 
         Returns:
             The saved fact; None for a profile.

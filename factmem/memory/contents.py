@@ -290,7 +290,7 @@ class MemoryContents(ConceptChanges):
             importance: From 0 to 1.
             expires_at: When the fact expires; None for never.
             source: The source of the new values.
-            if_unchanged: The fact that was read, or its `version`: what somebody changed since is
+            if_unchanged: The fact that was read, or its `version`: a change made since then is
                 not overwritten.
 
         Raises:
@@ -321,7 +321,7 @@ class MemoryContents(ConceptChanges):
 
         Returns the number of forgotten values. `purge` also removes them from history; see
         `forget`. With `if_unchanged`, the fact that was read or its `version`, one fact is
-        forgotten only if nobody has changed it since.
+        forgotten only if it was not changed since.
 
         Raises:
             ChangedError: The fact is not as it was read, or was deleted. Nothing was forgotten.

@@ -81,7 +81,7 @@ def proposed_item(place: Place, given: Proposal) -> InboxItem:
 
 
 def kind_of(fact: AnyFact, begin: datetime | None) -> ItemKind | None:
-    """Return the kind of a current fact that nobody has confirmed; None if it needs no review."""
+    """Return the kind of an unconfirmed current fact; None if it needs no review."""
     source = fact.source
     is_by_model = source is not None and source.kind is SourceKind.ASSISTANT
     is_learnt = is_by_model or (source is not None and source.quote is not None)
@@ -148,7 +148,7 @@ class MemoryReview:
     `StorageError` is raised if a place could not be read or written, `MemoryAccessError` by a
     decision in a read-only view, and `ChangedError` by a decision about a fact that is neither
     current nor proposed any more, or not as it was shown: `if_unchanged` is the item or the fact
-    that was shown, or its `version`, so that nobody decides what somebody else has decided since.
+    that was shown, or its `version`, so that no decision overwrites one made since then.
     """
 
     def __init__(self, parts: MemoryParts) -> None:

@@ -2,7 +2,7 @@
 
 A definition is taken over if the newer one can read all values of the older. A schema that was
 taken over before never comes back: of two versions of a program that run at the same time, the
-older one changes nothing, and is told that it differs.
+older one changes nothing, and gets a report that it differs.
 """
 
 from collections.abc import Iterable, Mapping

@@ -148,7 +148,7 @@ def weight_text(importance: float) -> str:
 
 
 def period_text(fact: AnyFact, zone: tzinfo) -> str:
-    """Return from when and until when a fact holds, as a line shows it; empty if nobody said it."""
+    """Return from when and until when a fact holds, as a line shows it; empty if not said."""
     return "".join(
         f", {name} {when.day_in(zone)}"
         for name, when in (("since", fact.since), ("until", fact.until))

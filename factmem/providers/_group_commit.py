@@ -156,7 +156,7 @@ class GroupCommit(Generic[W]):
         and the task waits for it. A task cancelled by asyncio itself (`Task.cancel`) does not wait,
         and either outcome is possible.
         """
-        if current_effective_deadline() == -inf:  # its own look takes three times as long
+        if current_effective_deadline() == -inf:  # three times as fast as the call
             await checkpoint_if_cancelled()
         if self._pid != os.getpid():
             raise StorageError(
@@ -255,7 +255,7 @@ class GroupCommit(Generic[W]):
         else:
             try:
                 self._rest(lambda: bool(self._queue))
-            except Exception as exc:  # noqa: BLE001 - saves would wait for an ended thread for ever
+            except Exception as exc:  # noqa: BLE001 - saves would wait forever for an ended thread
                 _logger.debug("The store did not rest: %s", type(exc).__name__)
         with self._state:
             self._has_thread = self._is_rung or (is_rung and not self._is_closed)

@@ -184,7 +184,7 @@ class ConversationStore:
         conversation: str,
         place: Place,
     ) -> None:
-        """Replace the messages of a conversation in one step; nobody appends meanwhile.
+        """Replace the messages of a conversation in one step, with no append in between.
 
         `edit` is called with the messages by number, and with the first number that was never used.
         It returns all messages, under known numbers or later ones.

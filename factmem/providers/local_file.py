@@ -83,7 +83,7 @@ class LocalFileMemoryProvider(SqlStore):
         storage: How it is stored: `SimpleStorage()`, the default, or `EncryptedStorage(...)`.
         clock: Returns the time as an aware datetime; the clock of this machine by default.
         keep_history: The time for which replaced and forgotten values stay readable by `history`
-            and `as_of`. None, the default, keeps them for ever. Otherwise a place is compacted when
+            and `as_of`. None, the default, keeps them forever. Otherwise a place is compacted when
             more than half of it is older history.
         limit: The most that one place may have; a save beyond it raises `PlaceFullError`.
         must_exist: Raise `StorageError` if there is no store in the folder, instead of reading it

@@ -158,7 +158,7 @@ class FactStore:
 
         `as_of` is the time of the read, by what was recorded until then. `valid_at` is the time
         about which is asked, as known now or at `as_of`: a moment, or a day, month or year, such as
-        "2026-06", for what held in it; of one value the last.
+        "2026-06", for what held in it. A SINGLE concept has the last of its values then.
 
         Raises:
             StoredFactError: A stored value does not fit the concept's `value_type`.
@@ -277,7 +277,7 @@ class FactStore:
         """Forget the current values that meet all given conditions, and return their number.
 
         They disappear from all reads at once and stay forgotten until they are said again: a save
-        of them with an earlier `timestamp`, recorded when it may, is history at once. The history
+        of them with an earlier `timestamp`, whenever recorded, is history at once. The history
         still shows the earlier saves and the forget.
 
         What was forgotten has never held: no `valid_at` finds a time at which a forgotten value
@@ -562,7 +562,7 @@ class FactStore:
         Args:
             places: The places; they need not exist yet.
             since: A position; a place that it lacks is read from its begin. Or a time: what was
-                recorded or imported from then on. By default changes after the first look.
+                recorded or imported from then on. By default, changes from the first iteration on.
             concepts: The concepts whose value types are known.
         """
         from factmem.providers._watching import watched  # few programs watch
@@ -763,7 +763,7 @@ class FactStore:
     async def _presented(
         self, identity: Identity, present: Present[R], *, most: int | None = None
     ) -> R:
-        """Present a place as it is now, on the event loop if it has at most so many values."""
+        """Present a place as it is now, on the event loop if it has at most `most` values."""
 
         def present_few(ledger: Ledger, now: str) -> R | None:
             return present(ledger, now) if most is None or ledger.is_small(most) else None

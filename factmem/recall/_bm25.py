@@ -384,7 +384,7 @@ class TermIndex:
         self._near.clear()
 
     def _keep(self, size: int) -> None:
-        """Make room for so many slots of words of questions."""
+        """Evict cached words of questions to make room for `size` slots."""
         if self._kept > _MOST_KEPT * len(self._lengths):
             self._kept = 0
             self._scored.clear()

@@ -437,7 +437,7 @@ _END = re.compile(r"(?<=[.!?…。\uff01\uff1f])(?=\s|[^\x00-\x7f])|\n+")
 
 
 def passage_facts(conversation: str, turn: Turn) -> Iterator[tuple[str, AnyFact]]:
-    """Yield the passages of a message, each with the fact that stands for it in an index.
+    """Yield the passages of a message, each with the fact that represents it in an index.
 
     Only messages of users and assistants have any.
     """

@@ -41,7 +41,7 @@ USUAL = 20
 cosine. With few facts that mean is unreliable, and the right fact may dominate it."""
 
 _DIGITS = 9
-"""Scores that are equal to so many digits are equal: sums of floats depend on their order."""
+"""The digits to which scores are compared, because sums of floats depend on their order."""
 
 _SUPPORTERS = 3
 

@@ -79,7 +79,7 @@ class Known:
 
 
 class Where(NamedTuple):
-    """What the name of a place, or of a conversation, stands for."""
+    """The place or conversation of a name."""
 
     owner: str
     """The name of the place."""
@@ -103,7 +103,7 @@ def _identity_of(name: str) -> Identity:
 
 @lru_cache(10_000)
 def where(name: str) -> Where:
-    """Return what a name of `name_of` stands for."""
+    """Return the place or conversation of a name that `name_of` made."""
     identity = _identity_of(name)
     owner, chat = conversation_of(identity) or (identity, None)
     return Where(name_of(owner), Place.of_identity(owner), chat)

@@ -82,7 +82,7 @@ class Output:
         if fd is None:
             try:
                 fd = os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            except OSError as exc:  # nobody knows the name of the draft
+            except OSError as exc:  # the name of the draft means nothing to the caller
                 raise OSError(exc.errno, exc.strerror, self._folder) from None
         self.file = os.fdopen(fd, "wb")
         with suppress(OSError):  # without locks a leftover stays; nothing else depends on them

@@ -192,13 +192,13 @@ class _Sync:
         self._gone: dict[str, set[str]] = {}
         """The digests that were in files that are gone, by place."""
         self._again: set[str] = set()
-        """Places whose entries are read at the next look though they have not changed."""
+        """Places whose entries are read at the next scan though they have not changed."""
         self._states: dict[str, str] = {}
-        """The state of each place at the last look."""
+        """The state of each place at the last scan."""
         self._taken: dict[str, tuple[int, str]] = {}
         """How many lines of others each place got since then, and when the last was recorded."""
         self._keys: dict[str, set[str]] = {}
-        """The keys of the messages of conversations at the last look, if it was in this sync."""
+        """The keys of the messages of conversations at the last scan, if it was in this sync."""
         self._present: dict[str, Part] = {}
         """What was read of the places that have changed since the last sync."""
 
@@ -215,7 +215,7 @@ class _Sync:
         self._names, others = await run_sync(self._files.listed)
         self._problems += [f"{name!r} has the name of no device's file" for name in others]
         await run_sync(self._check_files)
-        await self._look()
+        await self._scan()
         await self._note_removals()
         if not is_dry:
             new = self._names.keys() - (known.own if is_unread else known.files) - self._rekeyed
@@ -224,7 +224,7 @@ class _Sync:
         # What only files had that are gone now is published by this device.
         self._again |= {name for name, gone in self._gone.items() if gone - known.held(name)}
         if self._taken or self._again:
-            await self._look()
+            await self._scan()
         await self._publish()
         return self._report()
 
@@ -256,7 +256,7 @@ class _Sync:
             self._gone.setdefault(name, set()).update(cut(digests))
         return {*held}
 
-    async def _look(self) -> None:
+    async def _scan(self) -> None:
         """Read what has changed in the store since the last sync."""
         known, again, taken = self._known, self._again, self._taken
         self._again, self._taken = set(), {}
@@ -273,7 +273,7 @@ class _Sync:
             count, last = taken.get(name, (0, ""))
             if not count or name in again or not is_extended(before, state, count):
                 await self._read(name, state, is_again=name in again)
-            # Nobody else has added anything since the last look: all of it is in other files.
+            # Nobody else has added anything since the last scan: all of it is in other files.
             elif (present := self._present.get(name)) is None:
                 known.places[name] = state, last
             else:
@@ -328,7 +328,7 @@ class _Sync:
         return await self._store.entries(place.subject, place.scope)
 
     async def _read_chat(self, name: str, state: str) -> None:
-        """Read a conversation, and mark what was removed from it since the last look."""
+        """Read a conversation, and mark what was removed from it since the last scan."""
         known, (owner, place, chat) = self._known, where(name)
         before, last = known.places.get(name, ("", ""))
         marks = known.marks.setdefault(owner, set())
@@ -354,7 +354,7 @@ class _Sync:
         return await run_sync(Part.of, name, sent_form(lines))
 
     def _keys_of(self, name: str) -> set[str]:
-        """Return the keys of the messages that a conversation had at the last look."""
+        """Return the keys of the messages that a conversation had at the last scan."""
         if name in self._keys or name not in self._known.places:
             return self._keys.get(name, set())
         return {each[:KEY] for each in self._known.held(name) | self._gone.get(name, set())}
@@ -404,7 +404,7 @@ class _Sync:
             if lost := len(files) - len(kept):
                 older = "; the others are older" if last < serial else ""
                 self._problems.append(f"Missing files of device {device}: {lost}{older}")
-            # It is told once: from now on this is what the folder has.
+            # Reported once: from now on this is the expected content of the folder.
             self._known.latest[device] = min(serial, last), kept, at
 
     async def _take(self, file: str, header: dict[str, Any], bundle: bytes) -> None:
@@ -517,7 +517,7 @@ class _Sync:
         small = {name for name, (size, _) in known.own.items() if size < _SMALL}
         self._replaced |= small if self._present and len(small) > _MOST_FILES else set()
         while self._drop_replaced():
-            await self._look()
+            await self._scan()
         parts = list(self._present.values())
         if parts or self._replaced or self._gone:
             parts += [marks_of(*each) for each in known.marks.items()]

@@ -275,7 +275,7 @@ class StoredPlaces:
         try:
             is_current = self.database.is_current(view, lambda: self._key(identity))
             return present(view.ledger, self.now(view.ledger)) if is_current else None
-        except ODD_ENTRIES:  # a thread looks whether a line causes it
+        except ODD_ENTRIES:  # a worker thread finds out whether a line causes it
             return None
         finally:
             view.lock.release()

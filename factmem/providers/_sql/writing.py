@@ -350,7 +350,7 @@ class PlaceRewriter(PlaceWriter):
         return Edited(freed, answer, after, position)
 
     def _drop_derived(self, session: Session, key: bytes, removed: Sequence[Entry] | None) -> None:
-        """Drop what is derived from removed entries; None stands for all, in an erased place."""
+        """Drop what is derived from removed entries; None means all, in an erased place."""
         session.on_removal()
         self._opening.on_removal(session, key, removed)
 

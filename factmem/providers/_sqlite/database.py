@@ -90,7 +90,7 @@ _PATIENCE = 0.05
 
 
 _STEPS = 10_000
-"""After so many steps of SQLite, some 0.2 ms, `apart` checks whether a thread is forking."""
+"""The steps of SQLite, some 0.2 ms, after which `apart` checks whether a thread is forking."""
 _INTERRUPTIONS = 5
 """How often forks restart `apart` before they wait for it."""
 

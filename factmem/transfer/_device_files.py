@@ -70,7 +70,7 @@ def _word(number: int) -> str:
 
 
 def _bytes_of(word: str) -> bytes:
-    """Return the two bytes of a word of a phrase; none for another word."""
+    """Return the two bytes of a word of a phrase; empty for any other word."""
     at = [letters.find(each) for each, (letters, _) in zip(word, _LETTERS, strict=False)]
     if len(word) != len(_LETTERS) or -1 in at:
         return b""
@@ -134,10 +134,10 @@ class SealedFiles:
         return dict(orjson.loads(line)), bundle
 
     def whole(self, known: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
-        """Return those of some files that are whole, each with its size and time.
+        """Return the complete ones of some files, each with its size and time.
 
         Args:
-            known: What this returned before: an unchanged file is not read again.
+            known: An earlier result, so that unchanged files are not read again.
         """
         found: dict[str, list[int]] = {}
         for name, before in known.items():
@@ -150,13 +150,13 @@ class SealedFiles:
         return found
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove files of this device; those that are gone already do not matter."""
+        """Remove files of this device; ignore missing ones."""
         for name in names:
             (self._folder / name).unlink(missing_ok=True)
         sync_folder(self._folder)
 
 
 def _padded(size: int) -> int:
-    """Return the next step of sizes, at most an eighth more: sizes tell little of single facts."""
+    """Round a size up by at most an eighth, so that sizes reveal little about single facts."""
     step = max(_SMALLEST_STEP, 1 << max(0, size.bit_length() - 4))
     return -(-size // step) * step

@@ -1,4 +1,4 @@
-"""What a device knows of a shared folder, the entries of its files, and messages of two devices."""
+"""The state of a device, the entries in its files, and the merging of conversations."""
 
 import re
 from base64 import b64encode
@@ -26,22 +26,22 @@ _CHUNK = 8 * 1024 * 1024
 """About the most bytes of a bundle in one file; file services send a changed file whole."""
 
 Digests: TypeAlias = str
-"""The digests of entries one after the other, as a JSON parser is slow with many strings."""
+"""The digests of entries, concatenated because a JSON parser is slow with many strings."""
 _DIGEST, KEY = 16, 10
-"""The characters of one, 96 bits; of a message, the first ones are its key."""
+"""The characters of a digest, 96 bits, and of the key of a message, which begins it."""
 
 
 @dataclass
 class Known:
-    """What this device has read and written; the file `state.json`."""
+    """What this device has read and written, as in the file `state.json`."""
 
     device: str = field(default_factory=lambda: token_hex(8))
     key: str = ""
     serial: int = 0
     own: dict[str, list[int]] = field(default_factory=dict)
-    """Its files, each with its size and time."""
+    """The size and time of each of its files."""
     files: dict[str, dict[str, Digests]] = field(default_factory=dict)
-    """The entries in its files and in those of others that were read, by file and place."""
+    """The entries in its own files and in files that it has read, by file and place."""
     removed_at: int = 0
     """The serial of the last files from which something was removed."""
     wanted: list[str] | None = None
@@ -51,9 +51,9 @@ class Known:
     concepts: list[Any] = field(default_factory=list)
     """The definitions in its files."""
     latest: dict[str, tuple[int, list[str], str]] = field(default_factory=dict)
-    """The last serial of each other device, the files that it had then, and the time."""
+    """The last serial of each other device, its files at that time, and the time."""
     seen_by: dict[str, int] = field(default_factory=dict)
-    """The last serial of this device that each other one has read."""
+    """The last serial of this device that each other device has read."""
     places: dict[str, tuple[str, str]] = field(default_factory=dict)
     """The state of each place in the store, which is not read while it has this one, and when its
     last entry was recorded."""
@@ -129,7 +129,7 @@ class Part:
 
     @classmethod
     def of(cls, name: str, entries: list[Any], state: str = "") -> "Part":
-        """Compute the digests; where an entry stands among those of its time may change."""
+        """Compute the digests, without an entry's number among those of its time, which may change."""
         return cls(name, entries, [_digest_of(name, entry) for entry in entries], state)
 
     @property
@@ -141,7 +141,7 @@ class Part:
 def parts_of(bundle: bytes) -> list[Part]:
     """Return the places of a bundle.
 
-    A file that opens was written by a device with the key, and what that has in its store is valid.
+    A file that decrypts was written by a device with the key, so its entries are valid.
     """
     reader = BundleReader(BytesIO(bundle), is_verified=True)
     reader.read_header()
@@ -170,7 +170,7 @@ def _digest_of(name: str, entry: Any) -> Digests:
 
 
 def key_of(name: str, entry: Any) -> str:
-    """Return the key of a message, which tells nothing of it."""
+    """Return the key of a message, which reveals nothing about it."""
     return _digest(f"{name} {entry['turn']['id']} {entry['at']}".encode(), KEY)
 
 
@@ -191,7 +191,7 @@ def bundles_of(new: Sequence[Part], now: str) -> Iterator[tuple[bytes, dict[str,
                 size += len(encoded_entry(entries[end]))
                 end += 1
             end = max(end, start + 1)
-            # Those of one time stay together, so that the next file only has later ones.
+            # Entries of one time stay together, so that the next file only has later ones.
             while end < len(entries) and entries[end]["at"] == entries[end - 1]["at"]:
                 end += 1
             writer.write_place(_identity_of(name), entries[start:end])
@@ -215,7 +215,7 @@ def sent_form(lines: Mapping[int, Entry]) -> list[Any]:
 
 
 class Rules(NamedTuple):
-    """How the copies of a conversation become one, and what is left out of it.
+    """Merges the copies of a conversation, without removed messages.
 
     A message has the key of its conversation, its id and the time when it was appended. Of two with
     one id the later one is the edited one. What one device has removed, all others lose: its key is
@@ -270,7 +270,7 @@ class Rules(NamedTuple):
         return merged
 
     def _kept(self, known: Mapping[int, Entry], last: int) -> list[tuple[Any, int]]:
-        """Return the own messages; what a clock behind an erasure recorded gets a later time."""
+        """Return the own messages, with later times for those dated before an erasure by a slow clock."""
         kept: list[tuple[Any, int]] = []
         for number, entry in enumerate(sent_form(known)):
             if self.until and self.learnt_at <= entry["at"] <= self.until:
@@ -290,7 +290,7 @@ class Rules(NamedTuple):
 
 
 def _purged(one: Any, other: Any) -> Any:
-    """Return the copy of a message in which more was purged; if neither is, neither's words."""
+    """Return the copy of a message in which more was purged; one without words if unclear."""
     texts = [orjson.dumps(each).decode() for each in (one, other)]
     if _is_part(*texts):
         return one
@@ -300,7 +300,7 @@ def _purged(one: Any, other: Any) -> Any:
 
 
 def _is_part(one: str, other: str) -> bool:
-    """Whether a text is another one of which pieces were removed."""
+    """Whether removing pieces of a text gives another text."""
     *pieces, last = map(re.escape, one.split(REMOVED))
     # Atomic groups, so that this takes no longer than a search for each piece.
     middle = "".join(f"(?>.*?{piece})" for piece in pieces[1:])

@@ -1,4 +1,4 @@
-"""Output files: written whole or not at all, and never in the place of a link, pipe or device.
+"""Output files: written completely or not at all; links, pipes and devices are never replaced.
 
 The content may be plaintext of an encrypted store, so a killed process must leave nothing behind.
 """

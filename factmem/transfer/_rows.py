@@ -1,4 +1,4 @@
-"""Imports of rows, and what all imports have in common: checks, erasures, JSON within a budget.
+"""Imports of rows; checks, erasures and JSON parsing within a budget, for all imports.
 
 A parsed line takes up to 30 times its bytes, mostly for lists and objects. So a line is measured
 before it is parsed, and a file of a few bytes cannot fill the memory.

@@ -504,9 +504,9 @@ async def import_facts(
     larger bundle is read a second time, and a place that changed in the file since the
     verification is not written. No LLM calls. File I/O runs in worker threads.
 
-    What was recorded, or said in a conversation, before the store erased the place is skipped, so
-    that nobody comes back: `skipped` of the result counts the entries. Imported conversations are
-    not queued for learning.
+    What was recorded, or said in a conversation, before the store erased the place is skipped, and
+    counted in `skipped` of the result, so that no erased data is restored. Imported conversations
+    are not queued for learning.
 
     Rows are `PlacedFact`s in any order. Each one is recorded at the `timestamp` of its fact, so
     that `as_of` finds it. A row older than the newest entry of its place counts as recorded at the

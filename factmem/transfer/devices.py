@@ -66,12 +66,12 @@ from factmem.transfer._rows import check_store
 __all__ = ["SyncReport", "key_of_phrase", "new_phrase", "sync_devices"]
 
 _MOST_FILES, _SMALL = 16, 128 * 1024
-"""A device with more small files than that folds them into one, at its next change."""
+"""A device with more small files than this merges them at its next change."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncReport(Displayed):
-    """What a sync did."""
+    """The result of a sync."""
 
     sent: int = 0
     """How many entries were written to the folder for the first time."""
@@ -178,37 +178,37 @@ class _Sync:
         self._problems: list[str] = []
         self._erased = self._received = self._sent = 0
         self._is_removed = False
-        """Whether something was purged or erased here, so that it leaves the folder."""
+        """Whether something was purged or erased here, and must leave the folder."""
         self._is_older = False
-        """Whether the store is an older one than that of the last sync, as after a restore."""
+        """Whether the store is older than at the last sync, as after a restore."""
         self._is_news = False
-        """Whether others should learn that something of theirs was read."""
+        """Whether there is something to acknowledge to other devices."""
         self._names: dict[str, tuple[str, int]] = {}
         """The device and the serial of each file in the folder."""
         self._replaced: set[str] = set()
-        """Own files that are removed, once what they should have is in others."""
+        """Own files to remove once their remaining entries are in new files."""
         self._rekeyed: set[str] = set()
-        """Own files of the key before, which this one does not open."""
+        """Own files under an earlier key."""
         self._gone: dict[str, set[str]] = {}
-        """The digests that were in files that are gone, by place."""
+        """The digests of entries in files that are missing now, by place."""
         self._again: set[str] = set()
-        """Places whose entries are read at the next scan though they have not changed."""
+        """Unchanged places whose entries the next scan must read."""
         self._states: dict[str, str] = {}
         """The state of each place at the last scan."""
         self._taken: dict[str, tuple[int, str]] = {}
-        """How many lines of others each place got since then, and when the last was recorded."""
+        """How many entries of others each place got since then, and when the last was recorded."""
         self._keys: dict[str, set[str]] = {}
         """The keys of the messages of conversations at the last scan, if it was in this sync."""
         self._present: dict[str, Part] = {}
-        """What was read of the places that have changed since the last sync."""
+        """The entries read from places that have changed since the last sync."""
 
     async def done(
         self, *, is_dry: bool, chats: bool, progress: Callable[[int, int], None] | None
     ) -> SyncReport:
-        """Read what others have written, then write what none of them has."""
+        """Read what others have written, then write what no file has."""
         known, self._is_dry = self._known, is_dry
         options = None if self._wanted is None else sorted(self._wanted), chats or known.chats
-        # Files may have entries that were not wanted before.
+        # With other options, entries that were skipped in files before may be wanted.
         is_unread, (known.wanted, known.chats) = options != (known.wanted, known.chats), options
         if not self._text and not is_dry:  # a kill must not leave files of a forgotten device
             await run_sync(self._save)
@@ -219,9 +219,9 @@ class _Sync:
         await self._note_removals()
         if not is_dry:
             new = self._names.keys() - (known.own if is_unread else known.files) - self._rekeyed
-            # After a restore also the own ones, before they are replaced.
+            # After a restore, own files are read too, before they are replaced.
             await self._receive(sorted(self._names if self._is_older else new), progress)
-        # What only files had that are gone now is published by this device.
+        # This device publishes entries again that only the missing files had.
         self._again |= {name for name, gone in self._gone.items() if gone - known.held(name)}
         if self._taken or self._again:
             await self._scan()
@@ -229,7 +229,7 @@ class _Sync:
         return self._report()
 
     def _check_files(self) -> None:
-        """Look whether the files are as they were left; own ones that are not are replaced."""
+        """Check the files of the folder, and mark own ones that were changed as replaced."""
         known, names = self._known, self._names
         own = {name: serial for name, (device, serial) in names.items() if device == known.device}
         known.serial = max([known.serial, *own.values(), *known.seen_by.values()])
@@ -249,7 +249,7 @@ class _Sync:
                 self._forget(file)
 
     def _forget(self, file: str) -> set[str]:
-        """Forget a file that is gone or replaced; return the places of which it had entries."""
+        """Forget a missing or replaced file; return the places of its entries."""
         self._known.own.pop(file, None)
         held = self._known.files.pop(file)
         for name, digests in held.items():
@@ -273,7 +273,7 @@ class _Sync:
             count, last = taken.get(name, (0, ""))
             if not count or name in again or not is_extended(before, state, count):
                 await self._read(name, state, is_again=name in again)
-            # Nobody else has added anything since the last scan: all of it is in other files.
+            # Only entries of other devices were added since the last scan, and files have these.
             elif (present := self._present.get(name)) is None:
                 known.places[name] = state, last
             else:
@@ -316,9 +316,9 @@ class _Sync:
     async def _later(
         self, place: Place, entries: list[Entry], at: str, learnt_at: str
     ) -> list[Entry]:
-        """Record again what was recorded here after an erasure, by a clock that was behind it.
+        """Record again what was recorded after an erasure, but dated before it by a slow clock.
 
-        The other devices would take it for what was erased.
+        Otherwise the other devices would treat it as erased.
         """
         early = [entry for entry in numbered(entries) if learnt_at <= entry["at"] <= at]
         moved = stamp(moment(at) + timedelta(microseconds=1))
@@ -363,7 +363,7 @@ class _Sync:
         return self._wanted is None or where(name).owner in self._wanted
 
     async def _note_removals(self) -> None:
-        """Find what is gone from the store since the last sync, and why."""
+        """Find what was removed from the store since the last sync, and why."""
         known = self._known
         for name, part in self._present.items():
             gone = (known.held(name) | self._gone.get(name, set())) - {*part.digests}
@@ -380,12 +380,12 @@ class _Sync:
     async def _receive(
         self, new: Sequence[str], progress: Callable[[int, int], None] | None
     ) -> None:
-        """Read the files that are new, and tell what is wrong."""
+        """Read new files, and report problems."""
         refused: Counter[str] = Counter()
         for done, name in enumerate(new, 1):
             try:
                 header, bundle = await run_sync(self._files.read, name)
-            except FileNotFoundError:  # its device has just replaced it
+            except FileNotFoundError:  # its device has replaced it meanwhile
                 continue
             except (OSError, ValueError, TypeError):  # also a link, a folder, a bad block
                 refused["that cannot be opened with this key, or are not complete"] += 1
@@ -398,7 +398,7 @@ class _Sync:
                 progress(done, len(new))
         self._problems += [f"Files {why}: {count}" for why, count in refused.items()]
         for device, (serial, files, at) in list(self._known.latest.items()):
-            # What only missing files had is in this store, and is written into its own files.
+            # Entries that only missing files had are in this store, and go into its own files.
             last = max((at for name, at in self._names.values() if name == device), default=-1)
             kept = [name for name in files if name in self._names]
             if lost := len(files) - len(kept):
@@ -408,7 +408,7 @@ class _Sync:
             self._known.latest[device] = min(serial, last), kept, at
 
     async def _take(self, file: str, header: dict[str, Any], bundle: bytes) -> None:
-        """Take over what is in a file."""
+        """Apply the contents of a file to the store."""
         known, is_news, held = self._known, bool(bundle), dict[str, Digests]()
         device, serial = self._names[file]
         for name, at in header["erased"]:
@@ -455,7 +455,7 @@ class _Sync:
                 await self._merge_chat(name_of(identity_in(place.identity, chat.id)))
 
     async def _merge_chat(self, name: str, given: Part | None = None, until: str = "") -> None:
-        """Bring a conversation and messages of another device together."""
+        """Merge a conversation with the messages of another device."""
         known, (owner, place, chat) = self._known, where(name)
         marks, before = known.marks.setdefault(owner, set()), self._keys_of(name)
         rules = Rules(name, marks, *known.erased.get(owner, ("", "")))
@@ -478,11 +478,11 @@ class _Sync:
             self._received += received
             pairs = zip(others, given.digests, strict=True)
             self._keys[name] = before | {key[:KEY] for each, key in pairs if each["at"] > until}
-        if len(marks) > marked:  # the others do not know them
+        if len(marks) > marked:  # the other devices do not know these removals
             self._again.add(name)
 
     async def _erase(self, owner: str, at: str) -> bool:
-        """Remove what a place has from before an erasure; return whether it was not known."""
+        """Remove entries of a place from before an erasure; return whether the erasure is new."""
         if not self._wants(owner) or at <= self._known.erased.get(owner, ("", ""))[0]:
             return False
         self._note_erasure(owner, at, self._now)
@@ -501,7 +501,7 @@ class _Sync:
         erased_at = await self._store.erased_at(place.subject, place.scope)
         at = "" if erased_at is None else stamp(erased_at)
         if at > self._known.erased.get(owner, ("", ""))[0]:
-            # What this store has from before is what it has recorded since, by a clock set back.
+            # Entries with earlier times were recorded after it, by a clock that was set back.
             self._note_erasure(owner, at, at)
             self._is_news = True
         return self._known.erased.get(owner, ("", ""))[0]
@@ -512,7 +512,7 @@ class _Sync:
         self._again |= {name for name in names if where(name).owner == owner}
 
     async def _publish(self) -> None:
-        """Write the entries that no file has, and replace files that have what is gone."""
+        """Write the entries that no file has, and replace files with removed entries."""
         known = self._known
         small = {name for name, (size, _) in known.own.items() if size < _SMALL}
         self._replaced |= small if self._present and len(small) > _MOST_FILES else set()
@@ -536,7 +536,7 @@ class _Sync:
         await run_sync(self._save)
 
     def _drop_replaced(self) -> bool:
-        """Forget own files that have what is gone; return whether places must be read for it."""
+        """Forget own files with removed entries; return whether places must be read again."""
         known = self._known
         wholes = {name: {*each.digests} for name, each in self._present.items() if each.is_whole}
         for file in [*known.own]:
@@ -549,13 +549,13 @@ class _Sync:
         return bool(self._again)
 
     def _unpublished(self, part: Part) -> Part:
-        """Return what is in no file."""
+        """Return the entries that are in no file."""
         held, pairs = self._known.held(part.name), zip(part.entries, part.digests, strict=True)
         rest = [each for each in pairs if each[1] not in held]
         return Part(part.name, [entry for entry, _ in rest], [digest for _, digest in rest])
 
     def _save(self) -> None:
-        """Write the state, durably, if it is another one."""
+        """Write the state durably, if it has changed."""
         text = orjson.dumps(self._known.__dict__, default=sorted)
         if text != self._text:
             write_whole(str(self._path), text)
@@ -565,7 +565,7 @@ class _Sync:
         """Write new files, and remove those that they replace."""
         known, made = self._known, list[str]()
         for name in [name for name in known.own if not known.files[name]]:
-            self._replaced.add(name)  # it only says what was read
+            self._replaced.add(name)  # it only contains an acknowledgement
             self._forget(name)
         header: dict[str, Any] = {
             "seen": {device: last[0] for device, last in known.latest.items()},
@@ -582,7 +582,7 @@ class _Sync:
             known.files[name] = held
         known.own |= await run_sync(self._files.whole, dict.fromkeys(made, ()))
         known.removed_at = known.serial if self._is_removed else known.removed_at
-        # The state before the removal: after a kill here, the old files are removed as strange.
+        # The state comes first: after a kill here, the next sync removes the old files as unknown.
         await run_sync(self._save)
         await run_sync(self._files.remove, self._replaced)
 

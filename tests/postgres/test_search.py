@@ -18,30 +18,21 @@ from factmem import CallableEmbedder, MultipleFacts
 from factmem._text import analysis
 from factmem.encryption import Aes256GCMEncryptor
 from factmem.memory.agent_memory import AgentMemory
-from factmem.models.facts import AnyFact, Concept, FactSource, FactType, SingleFact, SourceKind
-from factmem.models.places import MemoryScope, MemoryScopesProfile, MemorySubject, identity_of
+from factmem.models.facts import FactSource, SingleFact, SourceKind
+from factmem.models.places import MemoryScopesProfile, MemorySubject, identity_of
 from factmem.providers._postgres import schema
 from factmem.providers._postgres.driver import Session
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.postgres import PostgresMemoryProvider
-from factmem.providers.results import RetractedFact
 from factmem.recall import _store_search as store_search
 from factmem.recall.match import RecallResult
 from factmem.testing.clock import START, SettableClock
 from tests.postgres.cluster import Cluster
 from tests.postgres.conftest import Login, NewStore
 from tests.postgres.pooler import Pooler
-from tests.providers.test_stored_search import WORDS as FEW_WORDS
+from tests.providers.test_stored_search import ANN, APP, BEN, CITY, NOTES, USER, sentence, step
 
-USER = MemorySubject("user", "The user", 1, per_entity=True)
-TEAM = MemorySubject("team", "The team", 2)
-ANN, BEN = USER.of("ann"), USER.of("ben")
-APP = MemoryScope.Product("app")
-WORDS = [
-    *FEW_WORDS, "자전거를", "library", "printer", "window", "orange", "concert", "running", "chess",
-    "여행을", "winter", "C++", "IONIQ5", "010-1234-5678", "don't",
-]  # fmt: skip
 QUESTIONS = (
     "Where is the bicycle in the garden?",
     "자전거 여행",
@@ -50,13 +41,6 @@ QUESTIONS = (
     "library printer window orange concert",
     "what was said on 2026-11-02",
 )
-NOTES = Concept("notes", "What the user told", FactType.MULTIPLE)
-KNOWN: list[Concept[Any, Any]] = [
-    NOTES,
-    Concept("plans", "What is planned", FactType.MULTIPLE),
-    Concept("city", "Where the user lives"),
-    Concept("job", "What the user does"),
-]
 
 
 def embed(texts: Sequence[str]) -> list[list[float]]:
@@ -121,58 +105,6 @@ async def same(memory: AgentMemory, model: AgentMemory, **options: Any) -> None:
             assert found[match.fact.id].place == match.place
 
 
-def sentence(random: Random) -> str:
-    return " ".join(random.choices(WORDS, k=5))
-
-
-def some_fact(random: Random, person: MemorySubject) -> AnyFact:
-    concept = random.choice(KNOWN)
-    fields: dict[str, Any] = {"timestamp": START + timedelta(hours=random.randrange(50))}
-    if random.random() < 0.5:
-        fields["source"] = FactSource(
-            random.choice(list(SourceKind)),
-            f"chat {random.randrange(2)} of {person.entity}",
-            random.choice([None, *range(8)]),
-            quote=sentence(random),
-            before=random.choice([None, sentence(random)]),
-        )
-    if random.random() < 0.2:
-        fields["expires_at"] = START + timedelta(minutes=random.randrange(1, 200))
-    if random.random() < 0.3:
-        fields["metadata"] = {"room": random.randrange(3)}
-    fields["importance"] = random.choice([0.2, 0.5, 0.9])
-    values = [sentence(random) for _ in range(random.choice([1, 1, 3]))]
-    if concept.fact_type is FactType.MULTIPLE:
-        return MultipleFacts(concept, values, **fields)
-    return SingleFact(concept, values[0], **fields)
-
-
-async def one_step(random: Random, stores: Sequence[Any]) -> None:
-    """Do the same to each store."""
-    step, concept, person = random.random(), random.choice(KNOWN), random.choice([ANN, ANN, BEN])
-    fact = some_fact(random, person)
-    known = await stores[-1].load(concept, person, APP)
-    old = random.choice(known).values[0] if known else "nothing"
-    again = Concept(concept.keyword, f"Now {fact.importance}", concept.fact_type)
-    is_single = concept.fact_type is FactType.SINGLE
-    said: AnyFact = SingleFact(again, old) if is_single else MultipleFacts(again, [old])
-    confirmed = MultipleFacts(NOTES, [old])
-    for store in stores:
-        if step < 0.6:
-            await store.save(fact, person, APP)
-        elif step < 0.7:
-            await store.save_many([fact, confirmed], person, APP)
-        elif step < 0.8:
-            await store.forget(person, APP, concept=concept, value=old)
-        elif step < 0.85:
-            await store.forget(person, APP, concept=concept, value=old, purge=True)
-        elif step < 0.9:
-            retracted = RetractedFact(concept, old, fact.timestamp)
-            await store.learn([], person, APP, retracted=[retracted])
-        else:
-            await store.save(said, person, APP)
-
-
 @pytest.mark.parametrize("embedder", [None, FUSED], ids=["words", "fused"])
 @pytest.mark.parametrize("seed", range(2))
 async def test_it_finds_what_a_search_in_memory_finds(
@@ -187,7 +119,7 @@ async def test_it_finds_what_a_search_in_memory_finds(
     for _ in range(4):
         for _step in range(12):
             clock.advance(timedelta(minutes=2))
-            await one_step(random, [random.choice(stores), model])
+            await step(random, [ANN, ANN, BEN], [random.choice(stores), model])
         cold = new_store(clock=clock, search_from=1)
         for memory in (random.choice(memories), memory_of(cold, embedder, ANN, BEN)):
             await same(memory, theirs)
@@ -200,7 +132,7 @@ async def test_purged_words_are_in_no_row(new_store: NewStore, dsn: str) -> None
     source = FactSource(SourceKind.USER, "a chat", 3, quote="my zanzibar is blue")
     beside = FactSource(SourceKind.USER, "a chat", 4, quote="so is my garden")
     await store.save(MultipleFacts(NOTES, ["zanzibar blue"], source=source), ANN, APP)
-    await store.save(SingleFact(KNOWN[2], "garden", source=beside), ANN, APP)
+    await store.save(SingleFact(CITY, "garden", source=beside), ANN, APP)
     memory = memory_of(store, FUSED)
     assert (await memory.recall("zanzibar")).is_semantic
     assert len(await memory_of(store).recall("zanzibar")) == 2

@@ -1,9 +1,10 @@
 """Search by the index in the database: what a search in memory finds, and nothing that is gone."""
 
-import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ from factmem.models.places import Place
 from factmem.models.recall_filter import RecallFilter
 from factmem.providers.in_memory import InMemoryProvider
 from factmem.providers.local_file import LocalFileMemoryProvider
+from factmem.providers.results import RetractedFact
 from factmem.recall import _store_search
 from factmem.testing.clock import START, SettableClock
 from tests.doors import watched
@@ -33,13 +35,25 @@ from tests.providers.local_stores import run
 USER = MemorySubject("user", "The user", 1, per_entity=True)
 TEAM = MemorySubject("team", "The team", 2)
 ANN, BEN = USER.of("ann"), USER.of("ben")
-APP = MemoryScope.Agent("app")
+APP = MemoryScope.Product("app")
 SAID = Concept("said", "What was said", FactType.MULTIPLE)
 MOOD = Concept("mood", "The mood")
 WORDS = [
     "bicycle", "garden", "piano", "kimchi", "harbour", "teacher", "violin", "mountain", "부산에서",
     "커피를", "Straße", "xylophone",
 ]  # fmt: skip
+MORE = [
+    *WORDS, "자전거를", "library", "printer", "window", "orange", "concert", "running", "chess",
+    "여행을", "winter", "C++", "IONIQ5", "010-1234-5678", "don't",
+]  # fmt: skip
+NOTES = Concept("notes", "What the user told", FactType.MULTIPLE)
+CITY = Concept("city", "Where the user lives")
+KNOWN: list[Concept[Any, Any]] = [
+    NOTES,
+    Concept("plans", "What is planned", FactType.MULTIPLE),
+    CITY,
+    Concept("job", "What the user does"),
+]
 
 Opened = Callable[[], LocalFileMemoryProvider]
 
@@ -66,7 +80,7 @@ def memory_of(
     store: LocalFileMemoryProvider | InMemoryProvider, clock: SettableClock
 ) -> AgentMemory:
     return AgentMemory(
-        store, scopes=MemoryScopesProfile(agent="app"), subjects=[ANN, TEAM], clock=clock
+        store, scopes=MemoryScopesProfile(product="app"), subjects=[ANN, TEAM], clock=clock
     )
 
 
@@ -97,12 +111,11 @@ async def test_it_finds_what_a_search_in_memory_finds(
     both: tuple[LocalFileMemoryProvider, InMemoryProvider], clock: SettableClock, seed: int
 ) -> None:
     """After each of some random changes."""
-    chance = random.Random(seed)
+    chance = Random(seed)
     memories = [memory_of(each, clock) for each in both]
-    for number in range(14):
+    for _ in range(14):
         clock.now += timedelta(minutes=10)
-        for store in both:
-            await _change(store, random.Random(seed * 100 + number), clock, number)
+        await step(chance, [ANN, ANN, TEAM], both)
         question = " ".join(chance.sample(WORDS, 3))
         stored, expected = [await found(each, question) for each in memories]
         assert stored == expected
@@ -112,7 +125,7 @@ async def test_scores_are_nearly_those_of_a_search_in_memory(
     both: tuple[LocalFileMemoryProvider, InMemoryProvider], clock: SettableClock
 ) -> None:
     """By words, similar ones, letters, and what was said before and after."""
-    chance = random.Random(3)
+    chance = Random(3)
     facts = [
         MultipleFacts(
             SAID,
@@ -192,33 +205,56 @@ async def test_a_place_that_is_asked_often_is_read(opened: Opened, clock: Settab
             assert len(await found(memory, "Which piano?")) == len(after) + 1
 
 
-async def _change(
-    store: LocalFileMemoryProvider | InMemoryProvider,
-    chance: random.Random,
-    clock: SettableClock,
-    number: int,
-) -> None:
-    word = chance.choice(WORDS)
-    where = chance.choice([ANN, ANN, TEAM])
-    text = f"{word} and {chance.choice(WORDS)}"
-    match chance.randrange(8):
-        case 0 | 1 | 2:
-            source = FactSource(SourceKind.USER, "chat", number, quote=f"I said {text}")
-            fact = MultipleFacts(SAID, [text], id=f"f{number}", source=source)
-            await store.save(fact, where, APP)
-        case 3:
-            many = [MultipleFacts(SAID, [f"{text} {n}"], id=f"g{number}.{n}") for n in range(5)]
-            await store.save_many(many, where, APP)
-        case 4:
-            await store.save(SingleFact(MOOD, text, id=f"m{number}"), where, APP)
-        case 5:
-            until = clock.now + timedelta(minutes=25)
-            fact = MultipleFacts(SAID, [text], id=f"e{number}", expires_at=until)
-            await store.save(fact, where, APP)
-        case 6:
-            await store.forget(where, APP, concept=MOOD, purge=True)
-        case _:
-            await store.forget(where, APP, older_than=timedelta(hours=1))
+def sentence(random: Random) -> str:
+    return " ".join(random.choices(MORE, k=5))
+
+
+def some_fact(random: Random, person: MemorySubject) -> AnyFact:
+    concept = random.choice(KNOWN)
+    fields: dict[str, Any] = {"timestamp": START + timedelta(hours=random.randrange(50))}
+    if random.random() < 0.5:
+        fields["source"] = FactSource(
+            random.choice(list(SourceKind)),
+            f"chat {random.randrange(2)} of {person.entity}",
+            random.choice([None, *range(8)]),
+            quote=sentence(random),
+            before=random.choice([None, sentence(random)]),
+        )
+    if random.random() < 0.2:
+        fields["expires_at"] = START + timedelta(minutes=random.randrange(1, 200))
+    if random.random() < 0.3:
+        fields["metadata"] = {"room": random.randrange(3)}
+    fields["importance"] = random.choice([0.2, 0.5, 0.9])
+    values = [sentence(random) for _ in range(random.choice([1, 1, 3]))]
+    if concept.fact_type is FactType.MULTIPLE:
+        return MultipleFacts(concept, values, **fields)
+    return SingleFact(concept, values[0], **fields)
+
+
+async def step(random: Random, people: Sequence[MemorySubject], stores: Sequence[Any]) -> None:
+    """Do the same to each store."""
+    drawn, concept, person = random.random(), random.choice(KNOWN), random.choice(people)
+    fact = some_fact(random, person)
+    known = await stores[-1].load(concept, person, APP)
+    old = random.choice(known).values[0] if known else "nothing"
+    again = Concept(concept.keyword, f"Now {fact.importance}", concept.fact_type)
+    is_single = concept.fact_type is FactType.SINGLE
+    said: AnyFact = SingleFact(again, old) if is_single else MultipleFacts(again, [old])
+    confirmed = MultipleFacts(NOTES, [old])
+    for store in stores:
+        if drawn < 0.6:
+            await store.save(fact, person, APP)
+        elif drawn < 0.7:
+            await store.save_many([fact, confirmed], person, APP)
+        elif drawn < 0.8:
+            await store.forget(person, APP, concept=concept, value=old)
+        elif drawn < 0.85:
+            await store.forget(person, APP, concept=concept, value=old, purge=True)
+        elif drawn < 0.9:
+            retracted = RetractedFact(concept, old, fact.timestamp)
+            await store.learn([], person, APP, retracted=[retracted])
+        else:
+            await store.save(said, person, APP)
 
 
 async def test_a_replaced_and_a_forgotten_value_are_not_found(
@@ -277,7 +313,7 @@ async def test_messages_are_found_with_their_neighbours(
         memory = memory_of(store, clock)
         mine = memory.conversation("chat", learn=False)
         await mine.append(*(said(f"My {word} is here") for word in WORDS))
-        bens = AgentMemory(store, scopes=MemoryScopesProfile(agent="app"), subjects=[BEN])
+        bens = AgentMemory(store, scopes=MemoryScopesProfile(product="app"), subjects=[BEN])
         await bens.conversation("chat", learn=False).append(said("A secret piano"))
         (turn, *_) = (await memory.recall("piano")).turns
         assert turn.quote == "My piano is here"
@@ -403,7 +439,7 @@ async def test_similar_words_do_not_crowd_out_the_words_of_a_question(
 ) -> None:
     """Hundreds of texts with eight similar words each, and one with both words themselves."""
     async with opened() as store:
-        chance, similar = random.Random(1), [f"garden{each}" for each in "bcdfghjklmnpqrstvwxz"]
+        chance, similar = Random(1), [f"garden{each}" for each in "bcdfghjklmnpqrstvwxz"]
         texts = [[*chance.sample(similar, 8), "garden" if n % 2 else "piano"] for n in range(400)]
         facts = [MultipleFacts(SAID, [f"{' '.join(each)} {n}"]) for n, each in enumerate(texts)]
         right = MultipleFacts(SAID, ["the garden and the piano"], id="right")

@@ -60,35 +60,20 @@ _SHADE = re.compile(r'"message": (\d+), .*?shade(\d+) ')
 class Outcome:
     """The results of a storm."""
 
-    statements: int = 0
-    kills: int = 0
-    erasures: int = 0
-    given_up: int = 0
-    """Chats that were given up, and queued again at the end."""
-    lost: int = 0
-    twice: int = 0
-    foreign: int = 0
-    """Statements of other users."""
-    came_back: int = 0
-    """Erased statements that are there."""
-    older: int = 0
-    """Users whose current value was said before another that was learnt."""
+    done: Counter[str] = field(default_factory=Counter[str])
+    """How many statements, kills, erasures, and chats that were given up and queued again."""
+    faults: Counter[str] = field(default_factory=Counter[str])
+    """Statements that are lost, learnt twice, of other users, or erased and back; users whose
+    current value was said before another that was learnt."""
     errors: list[str] = field(default_factory=list[str])
 
     @property
     def is_good(self) -> bool:
         """Return True if no fault was found."""
-        return not any(
-            (self.lost, self.twice, self.foreign, self.came_back, self.older, self.errors)
-        )
+        return not (+self.faults or self.errors)
 
     def __str__(self) -> str:
-        return (
-            f"{self.statements} statements, {self.kills} kills, {self.erasures} erasures, "
-            f"{self.given_up} chats given up and queued again; {self.lost} lost, {self.twice} "
-            f"learnt twice, {self.foreign} of others, {self.came_back} erased back, {self.older} "
-            f"older current, errors: {self.errors[:3]}"
-        )
+        return f"{dict(self.done)}, faults {dict(+self.faults)}, errors {self.errors[:3]}"
 
 
 class _Model:
@@ -197,7 +182,7 @@ class _Crew:
         """Kill a worker, and start another."""
         self._end(self._workers[which])
         self._workers[which] = self._started()
-        self._outcome.kills += 1
+        self._outcome.done["kills"] += 1
 
     def stop(self) -> None:
         """End all workers, and note their errors."""
@@ -259,14 +244,14 @@ class _Storm:
                 said.erased.update(said.shades)
                 said.shades.clear()
                 await store.save(SingleFact(AGE, 37), USER.of(name), AGENT)
-                self.outcome.erasures += 1
+                self.outcome.done["erasures"] += 1
             else:
                 chat = memory.of(name).conversation(f"chat-{number}", learn_after=REST)
                 for part in range(self._chance.choice((1, 1, 2))):
                     shade = f"shade{2 * number + part}"
                     await chat.append(user(f"I prefer the {shade} theme."))
                     said.shades.append(shade)
-                    self.outcome.statements += 1
+                    self.outcome.done["statements"] += 1
                     await anyio.sleep(self._chance.choice((0, 0, 0.002)))
 
     async def _wait(self, store: FactStore) -> None:
@@ -278,7 +263,7 @@ class _Storm:
             elif time.monotonic() > since + PATIENCE:
                 self.outcome.errors.append(f"{state} for {PATIENCE:g} s")
                 return
-            self.outcome.given_up += await queue.retry()
+            self.outcome.done["given up"] += await queue.retry()
             await anyio.sleep(0.1)
 
     async def _judge(self, store: FactStore, which: int, said: _Said) -> None:
@@ -290,14 +275,17 @@ class _Storm:
             for fact in entry.get("facts", ())
             if fact["keyword"] == THEME.keyword
         )
-        outcome = self.outcome
-        outcome.lost += sum(shade not in learnt for shade in said.shades)
-        outcome.twice += sum(count > 1 for count in learnt.values())
-        outcome.foreign += len(learnt.keys() - said.erased - set(said.shades))
-        outcome.came_back += len(said.erased & learnt.keys())
         facts = await store.load(THEME, alice, AGENT)
         kept = [shade for shade in said.shades if shade in learnt]
-        outcome.older += bool(kept) and [fact.value for fact in facts] != kept[-1:]
+        self.outcome.faults.update(
+            {
+                "lost": sum(shade not in learnt for shade in said.shades),
+                "twice": sum(count > 1 for count in learnt.values()),
+                "foreign": len(learnt.keys() - said.erased - set(said.shades)),
+                "came back": len(said.erased & learnt.keys()),
+                "older": bool(kept) and [fact.value for fact in facts] != kept[-1:],
+            }
+        )
 
 
 def chat_storm(

@@ -113,7 +113,7 @@ def test_chats_are_learnt_while_workers_are_killed(tmp_path: Path) -> None:
     outcome = chat_storm(str(tmp_path / "store"), 100, kills=2, erasures=10, key=key)
 
     assert outcome.is_good, outcome
-    assert outcome.statements > 100
+    assert outcome.done["statements"] > 100
 
 
 @pytest.mark.parametrize(("mutant", "chats", "erasures"), [("moment", 150, 200), ("retry", 50, 0)])
@@ -123,7 +123,7 @@ def test_the_storm_notices_a_rule_that_is_switched_off(
     """Each rule by its own count."""
     outcome = chat_storm(str(tmp_path / "store"), chats, erasures=erasures, mutant=mutant)
 
-    assert (outcome.came_back if mutant == "moment" else outcome.lost) > 0, outcome
+    assert outcome.faults["came back" if mutant == "moment" else "lost"] > 0, outcome
 
 
 @pytest.mark.storm

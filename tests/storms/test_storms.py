@@ -133,4 +133,4 @@ async def test_each_is_refused_or_harmless(tmp_path: Path, *, is_encrypted: bool
     trial = await run(tmp_path, 8, 7, is_encrypted=is_encrypted)
 
     assert trial.faults == []
-    assert trial.refusals.total() > 50
+    assert trial.refusals > 50

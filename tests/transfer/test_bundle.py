@@ -453,40 +453,22 @@ class TestForgery:
 
 
 class TestDamage:
-    async def test_cut_at_every_line(self) -> None:
-        """After a full disk or an interrupted copy, the whole bundle is refused."""
-        lines = lines_of(await bundle_of(await full_store()))
-
-        for kept in range(len(lines)):
-            message = await refused(b"".join(lines[:kept]))
-            assert f"line {kept + 1}, before its end mark" in message
-
-    async def test_cut_at_every_byte(self, stride: int) -> None:
-        """Cuts in the middle of a line and one byte before the end are noticed too."""
+    async def test_any_damage_is_noticed(self, stride: int) -> None:
+        """Of a full disk, an interrupted copy, an editor or a merge: the whole bundle is refused."""
         bundle = sealed([HEADER, PLACE, orjson.dumps(ENTRY) + b"\n"])
         assert (await import_facts(io.BytesIO(bundle), InMemoryProvider())).new == 1
-
-        for size in range(0, len(bundle), stride):
-            assert "truncated" in await refused(bundle[:size])
-
-    async def test_every_byte_changed(self, stride: int) -> None:
-        """One changed bit anywhere is noticed."""
-        bundle = sealed([HEADER, PLACE, orjson.dumps(ENTRY) + b"\n"])
-
         for at in range(0, len(bundle), stride):
-            damaged = bytearray(bundle)
-            damaged[at] ^= 1
-            await refused(bytes(damaged))
+            assert "truncated" in await refused(bundle[:at])
+            await refused(bundle[:at] + bytes([bundle[at] ^ 1]) + bundle[at + 1 :])
 
-    async def test_lines_lost_doubled_and_swapped(self) -> None:
-        """Typical results of an editor or a merge."""
         lines = lines_of(await bundle_of(await full_store()))
-
         for at in range(len(lines)):
-            await refused(b"".join(lines[:at] + lines[at + 1 :]))
-            await refused(b"".join([*lines[: at + 1], *lines[at:]]))
-        for at in range(len(lines) - 1):
-            await refused(b"".join([*lines[:at], lines[at + 1], lines[at], *lines[at + 2 :]]))
+            cut, rest = lines[:at], lines[at + 1 :]
+            assert f"line {at + 1}, before its end mark" in await refused(b"".join(cut))
+            await refused(b"".join(cut + rest))
+            await refused(b"".join([*cut, lines[at], lines[at], *rest]))
+            if rest:
+                await refused(b"".join([*cut, rest[0], lines[at], *rest[1:]]))
 
     @table(
         ("changed", "message"),

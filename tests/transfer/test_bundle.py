@@ -454,7 +454,7 @@ class TestForgery:
 
 class TestDamage:
     async def test_any_damage_is_noticed(self, stride: int) -> None:
-        """Of a full disk, an interrupted copy, an editor or a merge: the whole bundle is refused."""
+        """Of a full disk, a cut copy, an editor or a merge: the whole bundle is refused."""
         bundle = sealed([HEADER, PLACE, orjson.dumps(ENTRY) + b"\n"])
         assert (await import_facts(io.BytesIO(bundle), InMemoryProvider())).new == 1
         for at in range(0, len(bundle), stride):

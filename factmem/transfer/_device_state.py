@@ -129,7 +129,7 @@ class Part:
 
     @classmethod
     def of(cls, name: str, entries: list[Any], state: str = "") -> "Part":
-        """Compute the digests, without an entry's number among those of its time, which may change."""
+        """Compute digests, without the number of an entry among those of its time, which changes."""
         return cls(name, entries, [_digest_of(name, entry) for entry in entries], state)
 
     @property
@@ -270,7 +270,7 @@ class Rules(NamedTuple):
         return merged
 
     def _kept(self, known: Mapping[int, Entry], last: int) -> list[tuple[Any, int]]:
-        """Return the own messages, with later times for those dated before an erasure by a slow clock."""
+        """Return the own messages; those that a slow clock dated before an erasure get later times."""
         kept: list[tuple[Any, int]] = []
         for number, entry in enumerate(sent_form(known)):
             if self.until and self.learnt_at <= entry["at"] <= self.until:

@@ -129,7 +129,7 @@ class Part:
 
     @classmethod
     def of(cls, name: str, entries: list[Any], state: str = "") -> "Part":
-        """Compute digests, without the number of an entry among those of its time, which changes."""
+        """Compute digests, without the numbers of entries of one time, which may change."""
         return cls(name, entries, [_digest_of(name, entry) for entry in entries], state)
 
     @property
@@ -270,7 +270,7 @@ class Rules(NamedTuple):
         return merged
 
     def _kept(self, known: Mapping[int, Entry], last: int) -> list[tuple[Any, int]]:
-        """Return the own messages; those that a slow clock dated before an erasure get later times."""
+        """Return own messages, with later times if a slow clock dated them before an erasure."""
         kept: list[tuple[Any, int]] = []
         for number, entry in enumerate(sent_form(known)):
             if self.until and self.learnt_at <= entry["at"] <= self.until:

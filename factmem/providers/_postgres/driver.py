@@ -126,8 +126,7 @@ class Session:
     @property
     def client_pid(self) -> int:
         """The server's process id that the connection received when it was opened."""
-        pid: int = self._connection.info.backend_pid
-        return pid
+        return int(self._connection.info.backend_pid)
 
     @property
     def server(self) -> str:

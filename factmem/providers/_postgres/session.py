@@ -144,8 +144,7 @@ class PostgresSession(Session, CoreSession):
 
     def find_mark(self, places: Sequence[bytes], marks: Sequence[int]) -> int | None:
         for (mark,) in self.rows(_FIND_MARKS, [byte_strings(places), numbers(marks)] * 2):
-            found: int = mark
-            return found
+            return int(mark)
         return None
 
     def read_marks(self, place: bytes) -> Mapping[int, int]:

@@ -54,9 +54,7 @@ class Anchors:
             reader = self._places.reading(session)
             if reader is None or not reader.store.is_sealed:
                 return 0
-            ((taken,),) = session.rows(sql.COUNT_ANCHOR, [reader.store.number])
-            number: int = taken
-            return number
+            return int(session.rows(sql.COUNT_ANCHOR, [reader.store.number])[0][0])
 
         return self._places.write(write)
 

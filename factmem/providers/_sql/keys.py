@@ -209,9 +209,8 @@ class StoreKeys:
         return self._without_old_generations(row, encryption)
 
     def _counted(self, session: Session, _: int) -> int:
-        ((count,),) = session.rows(sql.COUNT_PLACES, [self._opening.create(session).number])
-        places: int = count
-        return places
+        store = self._opening.create(session)
+        return int(session.rows(sql.COUNT_PLACES, [store.number])[0][0])
 
     def _outdated(self) -> Iterator[list[bytes]]:
         """Yield batches of places that have a data key of an older generation."""

@@ -60,9 +60,7 @@ def count_erasure(session: Session, store: int) -> int:
 
     The row of the store stays locked until the commit. Lock places before it, never after.
     """
-    ((erasures,),) = session.rows(sql.COUNT_ERASURE, [store])
-    count: int = erasures
-    return count
+    return int(session.rows(sql.COUNT_ERASURE, [store])[0][0])
 
 
 def erased_since(

@@ -126,8 +126,7 @@ def _finish(folder: Path, erasures: int = 0, erased: Sequence[Row] = ()) -> int:
         with open(copy, "r+b", buffering=0) as file:  # no connection is open
             clear_gaps(file)
         sync_folder(folder)
-    left_out: int = count
-    return left_out
+    return int(count)
 
 
 _ERASED = "FROM places WHERE (place, made) IN (SELECT substr(place, 1, 16), made FROM erased)"

@@ -172,10 +172,8 @@ class SqliteSession(Session):
         if found != ("ok",):
             # A failed read of the disk gives the same result, so the caller repeats the check.
             error = sqlite3.DatabaseError("integrity_check")
-            error.sqlite_errorcode, error.sqlite_errorname = (
-                sqlite3.SQLITE_CORRUPT,
-                "SQLITE_CORRUPT",
-            )
+            error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            error.sqlite_errorname = "SQLITE_CORRUPT"
             raise error
 
     def on_removal(self) -> None:

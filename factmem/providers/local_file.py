@@ -78,8 +78,8 @@ class LocalFileMemoryProvider(SqlStore):
     function passed to `amend` runs in a worker thread, under the store's lock.
 
     Args:
-        root: The folder. The first save creates it, for its owner only unless `storage` has a
-            `mode`.
+        root: The folder, from the current one if it is relative. The first save creates it, for
+            its owner only unless `storage` has a `mode`.
         storage: How it is stored: `SimpleStorage()`, the default, or `EncryptedStorage(...)`.
         clock: Returns the time as an aware datetime; the clock of this machine by default.
         keep_history: The time for which replaced and forgotten values stay readable by `history`
@@ -264,7 +264,7 @@ def _folder_of(root: str | os.PathLike[str]) -> Path:
     if not is_possible:
         raise ValueError("root must not have a character that no path can have, such as NUL")
     try:
-        return Path(path).expanduser()
+        return Path(path).expanduser().absolute()
     except RuntimeError:
         raise InputValueError("root begins with ~, and this user has no home folder") from None
 

@@ -19,6 +19,7 @@ import pytest
 
 from factmem import Key, LocalFileMemoryProvider
 from factmem._concurrency import FileLock
+from factmem.encryption import KeyFile
 from factmem.encryption.aes256gcm import Aes256GCMEncryptor
 from factmem.errors import StorageError, StoreBusyError, TamperedError, WrongKeyError
 from factmem.providers._sql.sealing import UnknownGenerationError
@@ -476,3 +477,19 @@ async def test_a_store_of_another_key(root: Path) -> None:
     for call in LOOKS.values():
         with pytest.raises(WrongKeyError):
             await call(store)
+
+
+async def test_a_store_stays_where_it_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tool that changes the current folder would silently move the memory, and its keys."""
+    monkeypatch.chdir(tmp_path)
+    storage = EncryptedStorage(KeyFile("store.keys"))
+    async with LocalFileMemoryProvider("store", storage=storage) as store:
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir("elsewhere")
+        await store.save(theme("dark"), ALICE, AGENT)
+
+    assert (tmp_path / "store" / "facts.db").exists()
+    assert (tmp_path / "store.keys").exists()
+    assert list((tmp_path / "elsewhere").iterdir()) == []

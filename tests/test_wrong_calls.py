@@ -118,6 +118,7 @@ ATTRIBUTES: list[tuple[str, Call, str]] = [
     ("store.search", of_store("search"), "recall(question)"),
     ("store.delete", of_store("delete"), "store.forget("),
     ("store.get_all", of_store("get_all"), "store.load_all("),
+    ("store.backup", of_store("backup"), "only LocalFileMemoryProvider has it"),
     ("chat.add", lambda w: w.memory.conversation("c").add, "chat.append("),
     ("chats.list", lambda w: w.memory.conversations.list, "conversations.infos()"),
     ("contents.list", lambda w: w.memory.contents.list, "contents.records("),

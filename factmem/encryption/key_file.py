@@ -63,7 +63,7 @@ class KeyFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         try:
-            self.path: Path = Path(path).absolute()
+            self.path: Path = Path(path).expanduser().absolute()
             """The file."""
         except TypeError:
             raise TypeError(

@@ -616,7 +616,7 @@ def checked_page(after: Place | None, limit: int | None) -> tuple[Identity | Non
 _SAVE = "await store.save(SingleFact(CONCEPT, value), subject, scope)"
 
 NAMES = {
-    "backup restore": "pg_dump for a database, export_facts(store, path) for others",
+    "backup restore": "only LocalFileMemoryProvider has it: pg_dump, or export_facts(store, path)",
     "add put set insert write": f"{_SAVE}, or AgentMemory(store, ...).save(CONCEPT, value)",
     "get read value fetch": "await store.load(CONCEPT, subject, scope), or memory.value(CONCEPT)",
     "get_all all list items": "await store.load_all(subject, scope)",

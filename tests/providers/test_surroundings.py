@@ -493,3 +493,5 @@ async def test_a_store_stays_where_it_was_made(
     assert (tmp_path / "store" / "facts.db").exists()
     assert (tmp_path / "store.keys").exists()
     assert list((tmp_path / "elsewhere").iterdir()) == []
+    monkeypatch.setenv("HOME", "/home/alice")
+    assert KeyFile("~/store.keys").path == Path("/home/alice/store.keys")

@@ -11,12 +11,6 @@ from anyio.lowlevel import checkpoint
 
 from factmem.agent.agent import Agent
 from factmem.agent.context import AgentContext
-from factmem.agent.nodes import (
-    Strategy,
-    node_llm_request,
-    node_load_from_memory,
-    node_save_to_memory_auto_detect_facts,
-)
 from factmem.llm.base import ChatResponse, Message, ToolDefinition
 from factmem.models.facts import Concept, SingleFact
 from factmem.providers.in_memory import InMemoryProvider
@@ -125,20 +119,3 @@ async def test_extractions_to_files_do_not_mix(tmp_path: Path) -> None:
         installed(agent, store, subjects=[USER], auto_detect=True)
 
         await talk(agent, crowd, store, FEWER)
-
-
-async def test_nor_do_they_in_a_strategy() -> None:
-    """The strategy names the subject once; each run binds it to a user."""
-    crowd, store = Crowd(), await prepared(InMemoryProvider())
-    strategy = Strategy(
-        "remember",
-        [
-            node_load_from_memory([SECRET, THEME], subjects=[USER]),
-            node_llm_request(),
-            node_save_to_memory_auto_detect_facts(subjects=[USER]),
-        ],
-    )
-    agent = Agent(FunctionModel(crowd.respond), tools=[secrets], strategy=strategy)
-    installed(agent, store, subjects=[USER])
-
-    await talk(agent, crowd, store, FEWER)

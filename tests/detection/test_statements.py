@@ -192,20 +192,6 @@ GROUP: Chat = [
 ]
 
 
-async def test_only_the_entitys_messages_become_facts() -> None:
-    bob, alice = said("vegetarian", 0, "diet"), said("Bonn", 1, "city")
-    model = ScriptedChatModel(answer(bob, alice))
-
-    report = await memory_of(model=model).auto_detect_facts(GROUP)
-
-    assert [each.fact.values for each in report.saved] == [("Bonn",)]
-    [rejected] = report.rejected
-    assert (rejected.reason.value, "another user" in rejected.detail) == ("untrusted message", True)
-    assert '{"role": "user", "name": "bob", "text": "I am vegetarian"}' in str(
-        model.calls[0][1]["content"]
-    )
-
-
 def test_messages_without_names_belong_to_the_speaker() -> None:
     assert len(Transcript([user("I am here")], speaker="alice")) == 1
     assert len(Transcript([user("I am here"), *GROUP], speaker="alice")) == 1

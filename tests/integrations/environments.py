@@ -23,92 +23,61 @@ NEEDED = ("pytest>=9", "trio>=0.31", "hypothesis>=6.100", "mypy>=2.4", "pyright>
 
 @dataclass(frozen=True)
 class Framework:
-    """A framework and the tests to run with it."""
+    """A framework and the tests to run with it; its adapter and its test have its name."""
 
     name: str
     newest: tuple[str, ...]
-    lowest: tuple[str, ...]
-    module: str
-    """The adapter in `factmem.integrations`; its test has the same name."""
+    """The packages to install, with their lowest versions."""
     examples: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    """Packages that the lowest version needs besides."""
     alone: tuple[str, ...] = ()
     """Packages to install without their dependencies."""
     npm: tuple[str, ...] = ()
     """Packages of npm, installed where Node.js is; its tests are skipped elsewhere."""
 
+    @property
+    def lowest(self) -> tuple[str, ...]:
+        """The same packages in their lowest versions."""
+        return (*(each.replace(">=", "==") for each in self.newest), *self.beside)
 
+    @property
+    def module(self) -> str:
+        """The name of the adapter in `factmem.integrations`."""
+        return self.name.replace("-", "_")
+
+
+PREBUILT = ("langgraph-prebuilt==1.0.6",)
 FRAMEWORKS = (
-    Framework(
-        "agent-framework",
-        ("agent-framework-core>=1.0",),
-        ("agent-framework-core==1.0.0",),
-        "agent_framework",
-    ),
-    Framework(
-        "anthropic",
-        ("anthropic>=0.84",),
-        ("anthropic==0.84.0",),
-        "anthropic",
-        ("anthropic_memory_tool",),
-    ),
+    Framework("agent-framework", ("agent-framework-core>=1.0",)),
+    Framework("anthropic", ("anthropic>=0.84",), ("anthropic_memory_tool",)),
     Framework(
         "mcp",
         ("mcp>=2.0", "uvicorn", "typer", "rich"),
-        ("mcp==2.0.0", "uvicorn", "typer", "rich"),
-        "mcp",
         ("mcp_server",),
         npm=("@modelcontextprotocol/sdk@1", "@modelcontextprotocol/inspector"),
     ),
-    Framework(
-        "pydantic-ai",
-        ("pydantic-ai-slim>=2.0",),
-        ("pydantic-ai-slim==2.0.0",),
-        "pydantic_ai",
-        ("pydantic_ai_agent",),
-    ),
-    Framework(
-        "openai-agents",
-        ("openai-agents>=0.21",),
-        ("openai-agents==0.21.0",),
-        "openai_agents",
-        ("openai_agents",),
-    ),
-    Framework(
-        "langchain",
-        ("langchain>=1.1",),
-        ("langchain==1.1.0", "langgraph-prebuilt==1.0.6"),
-        "langchain",
-        ("langchain_agent",),
-    ),
+    Framework("pydantic-ai", ("pydantic-ai-slim>=2.0",), ("pydantic_ai_agent",)),
+    Framework("openai-agents", ("openai-agents>=0.21",), ("openai_agents",)),
+    Framework("langchain", ("langchain>=1.1",), ("langchain_agent",), PREBUILT),
     Framework(
         "langgraph",
         ("langgraph-checkpoint>=4", "langchain>=1.1", "numpy"),
-        ("langgraph-checkpoint==4.0.0", "langchain==1.1.0", "langgraph-prebuilt==1.0.6", "numpy"),
-        "langgraph",
         ("langgraph_store",),
+        PREBUILT,
     ),
-    Framework(
-        "smolagents",
-        ("smolagents[openai]>=1.24",),
-        ("smolagents[openai]==1.24.0",),
-        "smolagents",
-        ("smolagents_monitor",),
-    ),
+    Framework("smolagents", ("smolagents[openai]>=1.24",), ("smolagents_monitor",)),
     Framework(
         "deepagents",
         ("deepagents>=0.5",),
-        ("deepagents==0.5.0",),
-        "deepagents",
         ("deepagents_files",),
         alone=("deepagents-cli==0.0.12",),  # the last version with the original middleware
     ),
-    Framework("google-adk", ("google-adk>=1.30",), ("google-adk==1.30.0",), "google_adk"),
-    Framework(
-        "llama-index", ("llama-index-core>=0.13",), ("llama-index-core==0.13.0",), "llama_index"
-    ),
-    Framework("hermes", ("hermes-agent>=0.19",), ("hermes-agent==0.19.0",), "hermes"),
-    Framework("strands", ("strands-agents>=1.45",), ("strands-agents==1.45.0",), "strands"),
-    Framework("crewai", ("crewai>=1.15",), ("crewai==1.15.0",), "crewai", ("crewai_crew",)),
+    Framework("google-adk", ("google-adk>=1.30",)),
+    Framework("llama-index", ("llama-index-core>=0.13",)),
+    Framework("hermes", ("hermes-agent>=0.19",)),
+    Framework("strands", ("strands-agents>=1.45",)),
+    Framework("crewai", ("crewai>=1.15",), ("crewai_crew",)),
 )
 
 

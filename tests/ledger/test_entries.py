@@ -9,39 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.errors import FactmemError
-from factmem.ledger.entries import (
-    Entry,
-    decoded,
-    encoded_entry,
-    source_of,
-    stamped,
-    stored,
-    untimed,
-)
-from factmem.models.facts import Concept, FactSource, SingleFact, SourceKind
+from factmem.ledger.entries import Entry, decoded, encoded_entry, stamped, untimed
 from factmem.models.when import moment, stamp
 from tests.ledgers import Step, ledgers, saved, searched
 from tests.tables import table
 
 AT = "2001-02-03T04:05:06.000000Z"
-AGE = Concept("age", "The user's age", value_type=int)
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        None,
-        FactSource(SourceKind.USER),
-        FactSource(SourceKind.CODE, message=0),
-        FactSource(SourceKind.ASSISTANT, quote=""),
-        FactSource(SourceKind.USER, before="Which one?"),
-    ],
-)
-def test_a_source_survives_a_round_trip(source: FactSource | None) -> None:
-    """None is left out; empty strings and zero are not."""
-    entry = stored(SingleFact(AGE, 1, source=source))
-
-    assert source_of(entry.get("source")) == source
 
 
 @searched

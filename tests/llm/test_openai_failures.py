@@ -387,32 +387,24 @@ def test_a_code_that_is_not_a_plain_word_is_left_out(code: Any) -> None:
     assert "(HTTP 400): " in complaint(400, {"code": code}, "other")
 
 
-@pytest.mark.parametrize(
-    ("text", "secret"),
+@table(
+    ("text", "secrets", "is_repeated"),
     [
-        ("your input 'my PIN is 1234, keep it' is bad", "so: my PIN is 1234, keep it safe"),
-        ("bad input: PIN 1234", "PIN 1234"),
-        ("입력: 저는 코틀린을 좋아해요", "안녕하세요, 저는 코틀린을 좋아해요. 기억해 주세요."),
-        ("key sk-abcdefghijklmnopqrstuv is unknown", "sk-abcdefghijklmnopqrstuv"),
-        ("x" * 4_001, "unrelated"),
+        ("your input 'my PIN is 1234, keep it' is bad", ["so: my PIN is 1234, keep it safe"], True),
+        ("bad input: PIN 1234", ["something else altogether", "PIN 1234"], True),
+        ("입력: 저는 코틀린을 좋아해요", ["네, 저는 코틀린을 좋아해요. 기억해 줘요."], True),
+        ("key sk-abcdefghijklmnopqrstuv is unknown", ["sk-abcdefghijklmnopqrstuv"], True),
+        ("x" * 4_001, ["unrelated"], True),
+        ("The model `gpt-x` does not exist", ["Hi", "no", "", "What does the fox say?"], False),
+        ("", ["Hello"], False),
+        ("Connection error.", [], False),
     ],
 )
-def test_a_message_that_repeats_a_secret_is_recognized(text: str, secret: str) -> None:
-    """It may repeat all or a part of it."""
-    assert repeats(text, ["something else altogether", secret])
-
-
-@pytest.mark.parametrize(
-    ("text", "secrets"),
-    [
-        ("The model `gpt-x` does not exist", ["Hi", "no", "", "What does the fox say?"]),
-        ("", ["Hello"]),
-        ("Connection error.", []),
-    ],
-)
-def test_a_message_that_repeats_nothing_is_recognized(text: str, secrets: list[str]) -> None:
-    """A short prompt must not withhold every error that contains its letters."""
-    assert not repeats(text, secrets)
+def test_a_message_that_repeats_a_secret_is_recognized(
+    text: str, secrets: list[str], is_repeated: bool
+) -> None:
+    """All or a part. A short prompt must not withhold each error that contains its letters."""
+    assert repeats(text, secrets) is is_repeated
 
 
 def test_strings_are_found_in_all_of_a_message() -> None:

@@ -102,18 +102,6 @@ async def test_the_reason_of_the_purge_itself_does_not_keep_the_value() -> None:
     assert "She asked us to delete" in await stored(memory)
 
 
-async def test_another_value_that_contains_the_purged_one_is_reported() -> None:
-    """It is a fact of its own, so it stays."""
-    memory = memory_of()
-    await memory.save(ALLERGIES, ["peanut butter"])
-    (fact,) = await memory.current(ALLERGIES)
-
-    found = await purged(memory, "peanut")
-
-    assert found.mentioning == (fact.id,)
-    assert [each.values for each in await memory.current(ALLERGIES)] == [("peanut butter",)]
-
-
 async def test_a_value_of_two_letters_is_not_searched_in_words() -> None:
     """It is a part of too many."""
     memory = memory_of()

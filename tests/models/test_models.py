@@ -1,6 +1,5 @@
 """Concepts, facts, subjects, scopes and places as values."""
 
-import copy
 import pickle
 from dataclasses import FrozenInstanceError, replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -49,12 +48,6 @@ class TestConcept:
             target.keyword = "other"
         with pytest.raises(FrozenInstanceError, match="'keyword' cannot be deleted"):
             del target.keyword
-
-    @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
-    def test_it_can_be_copied_and_pickled(self, copied: Any) -> None:
-        """It keeps its type in another process."""
-        assert copied(AGE) == AGE
-        assert pickle.loads(pickle.dumps(AGE)) == AGE
 
     def test_its_repr_is_code(self) -> None:
         """The repr is the expression that creates it."""

@@ -6,7 +6,6 @@ import sys
 import time
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from textwrap import dedent
@@ -345,13 +344,6 @@ def assert_quick(text: str) -> None:
     assert time.monotonic() - started < 30
     spaced = (term for word in found for term in word if term.isascii())
     assert max(map(len, spaced), default=0) <= 64
-
-
-def test_a_users_own_stemmer() -> None:
-    """It removes another language's endings: `partial(words, stem=...)`."""
-    analyze = partial(words, stem=lambda word: word.removesuffix("en"))
-
-    assert analyze("Katzen") == analyze("Katz")
 
 
 def test_no_word_is_interned() -> None:

@@ -118,17 +118,6 @@ async def test_each_question_replaces_the_facts_of_the_last_one(store: InMemoryP
     assert [message["role"] for message in messages] == ["user"] * 5
 
 
-async def test_a_concept_can_be_loaded_besides(store: InMemoryProvider) -> None:
-    """A concept loaded afterwards joins the recalled facts."""
-    memory = recall_memory(store)
-    messages: Chat = [said("The router?")]
-
-    await memory.recall_facts_to_agent(messages)
-    await memory.load_facts_to_agent(messages, PET)
-
-    assert values(messages) == ["a cat called Miso", "X200"]
-
-
 async def test_a_budget_keeps_the_best_matches(store: InMemoryProvider) -> None:
     """Relevance counts here; importance counts only when all facts are loaded."""
     await store.save(

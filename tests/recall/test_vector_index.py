@@ -25,10 +25,8 @@ from tests.world import (
     ALICE,
     BOB,
     COMPANY,
-    PRODUCT,
     LocalStore,
     bare_note,
-    bare_notes,
     found_values,
     recall_memory,
 )
@@ -84,19 +82,6 @@ async def test_each_text_is_embedded_once(tmp_path: Path, storage: Storage) -> N
     assert (await first.asks())[1] == 1  # its own memory does not have it yet
     for texts in (first.embedder.texts, second.embedder.texts):
         assert len(texts) == len(set(texts))
-
-
-async def test_texts_are_embedded_in_batches(store: LocalStore) -> None:
-    """Each place has its own batches, and the question, which may need another method, too."""
-    embedder = TopicEmbedder()
-    await store.save(bare_notes("pets", *(f"cat {n}" for n in range(3))), ALICE, AGENT)
-    await store.save_many([bare_note(f"k{n}", f"dog {n}") for n in range(1000)], ALICE, PRODUCT)
-
-    result = await recall_memory(store, embedder=embedder).recall("cat", limit=1)
-
-    assert len(embedder.calls[0]) == 1
-    assert sorted(len(call) for call in embedder.calls[1:]) == [1, 488, 512]
-    assert (result.embedding_calls, result.embedded_texts) == (4, 1002)
 
 
 DAMAGE = {

@@ -89,8 +89,9 @@ DAMAGE = {
     "truncated": "UPDATE indexes SET bytes = substr(bytes, 1, length(bytes) - 100)",
     "empty": "UPDATE indexes SET bytes = x''",
     "zeros": "UPDATE indexes SET bytes = zeroblob(length(bytes))",
-    "a byte changed": (
-        "UPDATE indexes SET bytes = CAST(substr(bytes, 1, length(bytes) - 1) || x'99' AS BLOB)"
+    "bytes changed": (  # several: one may be that byte before
+        "UPDATE indexes SET bytes = CAST(substr(bytes, 1, length(bytes) - 8)"
+        " || x'9999999999999999' AS BLOB)"
     ),
     "something else": "UPDATE indexes SET bytes = CAST('my diary' AS BLOB)",
 }

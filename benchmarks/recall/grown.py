@@ -36,10 +36,10 @@ Ranks: TypeAlias = list[float]
 
 PARTS: dict[str, dict[str, Any]] = {
     "names": {"ranking.NAMED": 0.0, "ranking.OTHERS": 1.0},
-    "days": {"ranking.DAY": 0.0},
+    "times": {"ranking.TIME": 0.0},
     "same conversation": {"ranking.TOGETHER": 0.0},
-    "what is said around": {"conversations.AROUND": (), "conversations.BEFORE": 0.0},
-    "the message before a quote": {"conversations.BEFORE": 0.0},
+    "what is said around": {"documents.AROUND": (), "documents.BEFORE": 0.0},
+    "the message before a quote": {"documents.BEFORE": 0.0},
 }
 """The values of constants that disable a part of the score."""
 

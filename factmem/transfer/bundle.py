@@ -249,8 +249,11 @@ class BundleWriter:
             chunk = chunk[self._file.write(chunk) :]
 
 
-def _line(fields: dict[str, object]) -> bytes:
-    return orjson.dumps(fields) + b"\n"
+def _line(fields: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(fields) + b"\n"
+    except TypeError:  # an integer beyond 64 bits
+        return pydantic_core.to_json(fields) + b"\n"
 
 
 def _split(entry: Entry) -> Iterator[Entry]:
@@ -268,10 +271,7 @@ def _split(entry: Entry) -> Iterator[Entry]:
 
 def _entry_line(entry: Entry) -> bytes:
     plain = {key: value for key, value in entry.items() if key != "wide"}
-    try:
-        line = orjson.dumps(plain) + b"\n"
-    except TypeError:  # an integer beyond 64 bits
-        line = pydantic_core.to_json(plain) + b"\n"
+    line = _line(plain)
     if not is_small(line):
         keywords = {fact["keyword"] for fact in entry.get("facts", ())}
         raise InputValueError(

@@ -333,6 +333,21 @@ async def test_a_message_that_is_none_is_an_error(root: Path) -> None:
         assert receipt.conversations == 1
 
 
+async def test_a_time_that_is_a_number_is_an_error(root: Path) -> None:
+    """A line can have a time of its own, of an entry that was recorded elsewhere."""
+    async with LocalFileMemoryProvider(root) as store:
+        await store.save_many([theme("dark"), theme("dim")], ALICE, AGENT)
+    with closing(sqlite3.connect(root / "facts.db")) as db, db:
+        place = key_of(root, "alice")
+        lines = [(n, at, orjson.loads(body)) for n, at, body in bodies_of(db, place)]
+        odd = [(n, at, orjson.dumps(body | {"at": 7})) for n, at, body in lines]
+        resealed(db, place, odd)
+
+    async with LocalFileMemoryProvider(root) as store:
+        with pytest.raises(CorruptJournalError, match="cannot be read"):
+            await store.entries(ALICE, AGENT)
+
+
 async def test_definitions_of_another_form_are_an_error(root: Path) -> None:
     """They are facts of a place that no application names."""
     async with LocalFileMemoryProvider(root) as store:

@@ -138,8 +138,11 @@ _UNREADABLE = (
 def counted(entries: list[Entry]) -> list[Entry]:
     """Return entries with times that never decrease."""
     at = ""
-    for entry in entries:
-        at = entry["at"] = max(entry["at"], at)
+    try:
+        for entry in entries:
+            at = entry["at"] = max(entry["at"], at)
+    except TypeError:  # no string
+        raise CorruptJournalError(_UNREADABLE) from None
     return entries
 
 

@@ -324,8 +324,9 @@ def _midnight(day: date, zone: tzinfo) -> float:
     return datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()
 
 
-AROUND = ((-1, 0.5), (-2, 0.25), (1, 0.25))
-"""The offsets of the neighbouring messages whose words also find a fact, with their weights."""
+AROUND = ((-1, 2.0), (-2, 1.0), (1, 1.0))
+"""The offsets of the neighbouring messages whose words also find a fact, with their weights. A word
+of the fact itself also counts among similar words and by letters, so it still weighs more."""
 
 BEFORE = 0.25
 """The weight of `FactSource.before`, the message before the fact's own."""

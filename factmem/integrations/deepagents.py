@@ -272,4 +272,5 @@ async def _read(file: MemoryFile) -> str | None:
         is_encoding = isinstance(exc, UnicodeDecodeError)
         why = "it is not UTF-8" if is_encoding else type(exc).__name__
         _log.error("The memory file %s cannot be read: %s", file.location, why)
-        return f"(File {file.location} cannot be read: {why}. Tell the user; do not replace it.)"
+        rest = f"cannot be read: {why}. Tell the user, and do not replace it."
+        return f"(The file {file.location} {rest})"

@@ -22,11 +22,11 @@ def described(facts: Iterable[AnyFact], phrase: str) -> list[AnyFact]:
     Words also match parts of longer ones, as Chinese and Korean do not separate all words.
     """
     words = phrase.split()
-    texts = ((fact, _folded("\n".join(_texts_of(fact)))) for fact in facts)
     return [
         fact
-        for fact, text in texts
-        if phrase in _folded(fact.concept.description) or all(word in text for word in words)
+        for fact in facts
+        if phrase in _folded(fact.concept.description)
+        or all(map(_folded("\n".join(_texts_of(fact))).__contains__, words))
     ]
 
 

@@ -2,8 +2,10 @@
 
 import fcntl
 import os
+import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from time import monotonic
 
@@ -12,7 +14,8 @@ import pytest
 
 from factmem import LocalFileMemoryProvider, SimpleStorage
 from factmem._concurrency import FileLock
-from factmem.errors import StoreBusyError
+from factmem.errors import CorruptJournalError, StoreBusyError
+from factmem.providers._sqlite import database
 from factmem.testing._facts import AGENT, THEME, languages, theme
 from tests.doors import watched
 from tests.processes import Process, Tell
@@ -124,6 +127,49 @@ async def _is_saved(store: LocalFileMemoryProvider) -> bool:
     except StoreBusyError:  # timed-out calls still pass the lock on, one after the other
         return False
     return True
+
+
+def emptying(tell: Tell, wait: Callable[[], None], root: str) -> None:
+    """Write the log to the database and empty it when the parent permits it."""
+    with closing(sqlite3.connect(f"{root}/facts.db")) as db:
+        wait()
+        tell(str(db.execute("PRAGMA wal_checkpoint(truncate)").fetchone()))
+
+
+async def test_locks_that_are_dropped_as_a_read_begins(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Closing any descriptor of a file drops SQLite's locks, and the log may then be overwritten.
+
+    The read has begun, but the guard's lock does not keep the log yet.
+    """
+    store = LocalFileMemoryProvider(root)
+    await store.save(theme("dark"), ALICE, AGENT)
+    other = Process(emptying, str(root))
+    assert other.lines() == ["ready"]
+    begin_snapshot, answers = database.begin_snapshot, list[str]()
+
+    def begin(db: sqlite3.Connection) -> None:
+        begin_snapshot(db)
+        if not answers:
+            for file in root.iterdir():
+                file.read_bytes()
+            other.go()
+            answers.extend(other.lines())
+
+    monkeypatch.setattr(database, "begin_snapshot", begin)
+    assert await current(LocalFileMemoryProvider(root)) == ["dark"]
+    assert answers == ["(0, 0, 0)"]
+    assert other.end() == 0
+
+
+async def test_a_log_that_ends_early(root: Path) -> None:
+    """It is damage: looked at again on new connections, and reported if it stays."""
+    async with LocalFileMemoryProvider(root) as store:
+        await store.save(theme("light" * 5000), ALICE, AGENT)
+        os.truncate(root / "facts.db-wal", 4096)
+        with pytest.raises(CorruptJournalError, match="is damaged"):
+            await LocalFileMemoryProvider(root).load_all(ALICE, AGENT)
 
 
 @pytest.mark.storm

@@ -377,7 +377,12 @@ class SqliteDatabase(Database):
     def _pinned(self, db: sqlite3.Connection) -> Generator[None]:
         begin_snapshot(db)
         try:
-            pin(self._db.pin)
+            if self._db.pin >= 0:
+                pin(self._db.pin)
+                # Before the pin, other code may have dropped SQLite's locks, see rule 1, and
+                # another process overwritten the log. Now none can: begin at its present state.
+                begin_snapshot(db)
+                pin(self._db.pin)  # what was refused if the log was being emptied
             yield
         finally:
             unpin(self._db.pin)

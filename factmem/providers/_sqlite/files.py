@@ -102,6 +102,8 @@ _STEP = 1 << 16
 """The bytes of the reserve that are freed to open a store, for the log's index, on a full disk."""
 
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_ENDS_EARLY = "SQLITE_IOERR_SHORT_READ"
+"""The log is shorter than its index says: cut off, or emptied while SQLite's locks were dropped."""
 REFUSED = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 ODD_VALUES = (TypeError, UnicodeDecodeError, struct.error, OverflowError)
 """Python's errors for damaged rows: NULL instead of a number or bytes, text that is not UTF-8, or
@@ -401,7 +403,7 @@ class DatabaseFiles:
                 f"Another process held the database for {self._timeout:g} s: {str(self.path)!r}. "
                 f"Nothing was written; try again, or allow more time with busy_timeout"
             )
-        if code_of(exc) in DAMAGED:
+        if code_of(exc) in DAMAGED or name == _ENDS_EARLY:
             return self._damaged(name)
         if is_full(exc):
             return DiskFullError(
@@ -504,8 +506,10 @@ _SHARED = (0x40000000 + 2, 510)
 _IN_USE = (128, 1)
 """The byte of the log's index that a connection locks as long as it uses the log (wal.c)."""
 
-_MARKS = (123, 5)
-"""The bytes of the log's index by which readers keep the log from being overwritten (wal.c)."""
+_MARKS = ((123, 1), (124, 4))
+"""The bytes of the log's index by which readers keep the log from being overwritten (wal.c): of
+those that need the database alone, which others lock as they copy the log into it, and of those
+that need the log, which others lock as they empty it. A reader needs one of the two."""
 
 _lock = threading.Lock()
 _guards: "dict[tuple[int, int], Guard]" = {}
@@ -612,12 +616,14 @@ def release_abandoned() -> None:
 def pin(fd: int) -> None:
     """Keep SQLite from overwriting the log during a snapshot that has begun."""
     if fd >= 0:
-        _set(fd, "F_RDLCK", _MARKS)
+        for marks in _MARKS:
+            _set(fd, "F_RDLCK", marks)
 
 
 def unpin(fd: int) -> None:
     if fd >= 0:
-        _set(fd, "F_UNLCK", _MARKS)
+        for marks in _MARKS:
+            _set(fd, "F_UNLCK", marks)
 
 
 def _set(fd: int, kind: str, span: tuple[int, int]) -> None:

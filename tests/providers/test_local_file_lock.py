@@ -16,6 +16,7 @@ from factmem import LocalFileMemoryProvider, SimpleStorage
 from factmem._concurrency import FileLock
 from factmem.errors import CorruptJournalError, StoreBusyError
 from factmem.providers._sqlite import database
+from factmem.providers._sqlite.gaps import begin_snapshot
 from factmem.testing._facts import AGENT, THEME, languages, theme
 from tests.doors import watched
 from tests.processes import Process, Tell
@@ -147,7 +148,7 @@ async def test_locks_that_are_dropped_as_a_read_begins(
     await store.save(theme("dark"), ALICE, AGENT)
     other = Process(emptying, str(root))
     assert other.lines() == ["ready"]
-    begin_snapshot, answers = database.begin_snapshot, list[str]()
+    answers: list[str] = []
 
     def begin(db: sqlite3.Connection) -> None:
         begin_snapshot(db)

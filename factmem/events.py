@@ -142,11 +142,7 @@ class MemoryEvents:
     """
 
     def __init__(self, listeners: Iterable[EventListener] = ()) -> None:
-        self._listeners = tuple(listeners)
-
-    def __bool__(self) -> bool:
-        """Whether there are listeners."""
-        return bool(self._listeners)
+        self.listeners = tuple(listeners)
 
     @asynccontextmanager
     async def operation(
@@ -154,7 +150,7 @@ class MemoryEvents:
     ) -> AsyncGenerator[OperationInProgress]:
         """Report the operation in the block as one event when the block ends."""
         progress = OperationInProgress(places)
-        if not self._listeners:
+        if not self.listeners:
             yield progress
             return
         correlation = _CORRELATION.get() or token_hex(16)
@@ -205,7 +201,7 @@ class MemoryEvents:
             progress.is_handed_over = True
 
     async def _notify(self, event: MemoryEvent) -> None:
-        for listener in self._listeners:
+        for listener in self.listeners:
             try:
                 outcome = listener(event)
                 if isawaitable(outcome):

@@ -228,7 +228,7 @@ async def _places(
 
     The provider reports loads; one that is rejected before is reported here.
     """
-    if not parts.events:
+    if not parts.events.listeners:
         check()
         return parts.selection.places()
     async with parts.events.before(operation):
@@ -326,7 +326,7 @@ async def _search_places(
     turns = await parts.turn_search.find(operation.places, queries, present)
     result = await parts.search.recall(operation.places, queries, operation)
     result.turns = turns
-    if parts.events:
+    if parts.events.listeners:
         operation.found(match.fact for match in result)
     return result
 

@@ -180,7 +180,7 @@ class MemoryParts:
     @cached_property
     def chat_model(self) -> ChatModel | None:
         model, events = self.settings.chat_model, self.events
-        return model if model is None or not events else ObservedChatModel(model, events)
+        return model if model is None or not events.listeners else ObservedChatModel(model, events)
 
     def required_model(self) -> ChatModel:
         if self.chat_model is None:
@@ -249,7 +249,7 @@ async def store_definitions(parts: MemoryParts) -> None:
     with suppress(StorageError):
         async with parts.events.operation(MemoryOperation.DEFINE) as operation:
             await parts.provider.define(declared.values())
-            if parts.events:
+            if parts.events.listeners:
                 found = await compared_definitions(parts)
                 operation.count = len(found)
                 operation.concepts = tuple(each.keyword for each in found if each.differs)

@@ -69,7 +69,7 @@ def view_of(
     `FactStore` becomes one, so that none of its methods escapes the view.
     """
     store = as_store(provider)
-    if boundary is None and not events:
+    if boundary is None and not events.listeners:
         return store
     return StoreView(store, boundary, events)
 
@@ -149,7 +149,7 @@ class _Restricted:
                     return self._nothing()
                 return await getattr(view._viewed, name)(*given, **options)
 
-            if self._operation is None or not view._events:
+            if self._operation is None or not view._events.listeners:
                 return await checked()
             async with view._events.operation(self._operation) as progress:
                 progress.places = _places(where)

@@ -107,7 +107,7 @@ async def test_a_failure_is_a_clear_error(
     assert len(chat_server.requests) == 3, "nothing is retried beyond the client's retries"
 
 
-@pytest.mark.parametrize("url", [refused_url(), "localhost:11434/v1"])
+@pytest.mark.parametrize("url", [refused_url(), "localhost:11434/v1"], ids=["refused", "no scheme"])
 async def test_an_address_that_does_not_answer_is_a_clear_error(url: str) -> None:
     """No server listens, or `http://` is missing; the cause says so."""
     async with OpenAIChatModel("test", base_url=url, api_key=KEY, max_retries=0) as model:

@@ -16,7 +16,7 @@ EXPLAINED: dict[str, str] = {
     "[len(best) < len(scored) -> len(best) <= len(scored)]": "all tie with the last, or score more",
     "detection/_candidates.py: start, end = (max(citation.span[0] - 40, 0), citation.span[1]) "
     "[40 -> 41]": "one character more around a quote in which a few words are looked for",
-    "providers/_sql/places.py: if row.size <= _LARGE: [row.size <= _LARGE -> row.size < _LARGE]": (
+    "providers/_sql/places.py: if row.size > _LARGE: [row.size > _LARGE -> row.size >= _LARGE]": (
         "a place of exactly that size is read in two ways with one result"
     ),
     "recall/_ranking.py: return zip(*(column[best].tolist() for column in columns), strict=True) "

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import orjson
+from pydantic_core import to_json
 
 from factmem.providers._sql.places import subject_path
 from factmem.providers._sql.sealing import NO_TAG, Counters, Sealing
@@ -277,12 +278,12 @@ def odd_line(random: Random, db: Database) -> str:
             target[key] = odd_json(random)
         if how == 2:
             entry = orjson.loads(orjson.dumps(entry))
-            bodies.append((bodies[-1][0] + 1, when, orjson.dumps(entry)))  # the id twice
+            bodies.append((bodies[-1][0] + 1, when, to_json(entry)))  # the id twice
     if random.random() < 0.1:
         when = random.choice(
             [0, -1, 253402300799999999, 253402300800000000, (1 << 63) - 1, -(1 << 62)]
         )
-    bodies[at] = (number, when, orjson.dumps(entry))
+    bodies[at] = (number, when, to_json(entry))  # orjson refuses integers beyond 64 bits
     resealed(db, place, bodies)
     return "line"
 

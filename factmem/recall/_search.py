@@ -730,10 +730,11 @@ def _ranked(
     known, scores = dict[tuple[Identity, str], Passage](), list[tuple[float, float]]()
     for each in found:
         for part, (text, fact) in enumerate(passage_facts(each.conversation, each.turn)):
-            if part == each.part:
+            name = each.identity, fact.id
+            if part == each.part and name not in known:  # a changed index may have it twice
                 placed = PlacedFact(by_identity[each.identity], fact)
                 index.put(each.identity, placed, words=each.words.terms)  # in the next slot
-                known[each.identity, fact.id] = Passage(each.conversation, each.turn, text)
+                known[name] = Passage(each.conversation, each.turn, text)
                 scores.append(each.words[:2])
     matches = index.search(query, now, None, scores)
     return [(match, known[match.place.identity, match.fact.id]) for match in matches]

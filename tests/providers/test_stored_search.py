@@ -399,6 +399,26 @@ async def test_a_damaged_block_is_an_error(
         assert len(await store.load_all(ANN, APP)) == 1
 
 
+async def test_an_index_that_has_each_item_twice(
+    opened: Opened, root: Path, clock: SettableClock
+) -> None:
+    """A fact and a message are each found once, and no array is too short for both."""
+    async with opened() as store:
+        memory = memory_of(store, clock)
+        await store.save(SingleFact(MOOD, "piano"), ANN, APP)
+        await memory.conversation("chat", learn=False).append(said("My piano is here"))
+        await memory.recall("piano")
+    columns = [name for _, name, *_ in run(root, "PRAGMA table_info(items)")]
+    others = ", ".join("item + 1" if each == "item" else each for each in columns)
+    run(root, f"INSERT INTO items SELECT {others} FROM items")
+    run(root, "UPDATE searches SET next = next + 1")
+    again = "CAST(items || x'0100' || substr(items, 3, 1) AS BLOB)"
+    run(root, f"UPDATE terms SET items = {again}")
+    async with opened() as store:
+        found = await memory_of(store, clock).recall("piano")
+        assert len(found) == len(found.turns) == 1
+
+
 async def test_an_index_of_other_stems_is_made_again(
     opened: Opened, root: Path, clock: SettableClock
 ) -> None:

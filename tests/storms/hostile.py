@@ -342,7 +342,7 @@ class Trial:
                 kind = random.choice(kinds)
                 if kind in _REPLACED and any(each.split(":")[0] in _REPLACED for each in said):
                     continue  # a whole folder replaced is noticed by `name=` only
-                with suppress(sqlite3.Error, OverflowError, IndexError, ValueError, OSError):
+                with suppress(sqlite3.Error, OverflowError, LookupError, ValueError, OSError):
                     if kind in BY_FILES:
                         said.append(f"{kind}: {BY_FILES[kind](random, root, self.copies)}")
                         continue

@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import psycopg
@@ -10,6 +11,8 @@ import pytest
 
 from factmem.encryption import Aes256GCMEncryptor
 from factmem.errors import StorageError
+from factmem.providers._postgres import connections
+from factmem.providers._postgres.connections import connect
 from factmem.providers._sql.session import Session
 from factmem.providers.postgres import PostgresMemoryProvider
 from factmem.testing._facts import AGENT, LANGUAGES, THEME, USER, languages, theme
@@ -65,6 +68,20 @@ async def test_silent_hosts_alone_end_with_the_deadline(new_store: NewStore, sil
     provider = new_store(dsn=_hosts(*[silent] * 40), timeout=1.5)
 
     with anyio.fail_after(60), pytest.raises(StorageError, match="nothing was written"):
+        await provider.save(theme("dark"), USER, AGENT)
+
+
+async def test_an_attempt_that_the_deadline_cuts_off_hides_no_reason(
+    new_store: NewStore, silent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host refuses the first attempt, and does not answer the second one in time."""
+    provider, ports = new_store(timeout=1.0), iter([free_port()])
+
+    def attempt(_: str, seconds: float) -> Any:
+        return connect(_hosts(next(ports, silent)), seconds)
+
+    monkeypatch.setattr(connections, "connect", attempt)
+    with pytest.raises(StorageError, match=r"Connection refused.*: check that the server runs"):
         await provider.save(theme("dark"), USER, AGENT)
 
 

@@ -200,6 +200,7 @@ class Connections:
         """
         deadline = time.monotonic() + self._seconds
         attempt = unknown = 0
+        before: _Failed | None = None
         while True:
             done = self._attempt(work, unknown, deadline)
             if not isinstance(done, _Failed):
@@ -207,9 +208,11 @@ class Connections:
             unknown += done.is_unknown and not is_read
             pause = min(_LONGEST_PAUSE, 0.02 * 2**attempt) * random.uniform(0.5, 1.5)  # noqa: S311
             if not done.is_repeatable or time.monotonic() + pause > deadline:
+                if done.failure is Failure.LOST and time.monotonic() >= deadline:
+                    done = before or done  # the deadline cut it off, so it says less
                 raise _error(done, is_unknown=unknown > 0) from without_rows(done.error)
             time.sleep(pause)
-            attempt += 1
+            attempt, before = attempt + 1, done
 
     def _attempt(
         self, work: Callable[[PostgresSession, int], R], unknown: int, deadline: float

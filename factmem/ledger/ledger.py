@@ -223,7 +223,8 @@ class Ledger(LedgerReads):
         return ledger
 
     def _save(self, fact: StoredFact, at: str) -> None:
-        keyword = fact["keyword"]
+        # `TypeError` for a line of another program, see `understood`: keywords are compared later.
+        keyword = str.__str__(fact["keyword"])
         if "expires_at" in fact or "until" in fact:
             self._note_end(fact)  # also of proposals and superseded values
         is_past = "superseded" in fact and "values" not in fact

@@ -14,6 +14,7 @@ import pytest
 from factmem import AgentMemory, LocalFileMemoryProvider, MemoryScopesProfile, export_facts
 from factmem.errors import CorruptJournalError, FactmemError, StorageError, TamperedError
 from factmem.models.places import Place
+from factmem.models.when import EPOCH
 from factmem.providers.conversations import new_turn
 from factmem.providers.storages import SimpleStorage, Storage
 from factmem.testing._facts import AGENT, PERSON, THEME, languages, theme
@@ -333,19 +334,33 @@ async def test_a_message_that_is_none_is_an_error(root: Path) -> None:
         assert receipt.conversations == 1
 
 
-async def test_a_time_that_is_a_number_is_an_error(root: Path) -> None:
-    """A line can have a time of its own, of an entry that was recorded elsewhere."""
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda store: store.load_all(ALICE, AGENT),
+        lambda store: anext(store.watch([Place(AGENT, ALICE)], since=EPOCH)),
+    ],
+    ids=["load_all", "watch"],
+)
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(b"{", b'{"at":7,'), (b"{", b'{"wide":true,"at":7,'), (b'"ide-theme"', b"true")],
+    ids=["time", "time beside a wide integer", "keyword"],
+)
+async def test_a_line_with_an_odd_time_or_keyword_is_an_error(
+    root: Path, old: bytes, new: bytes, call: Callable[[LocalFileMemoryProvider], Awaitable[object]]
+) -> None:
+    """A time in the JSON would take the place of the one in its column."""
     async with LocalFileMemoryProvider(root) as store:
         await store.save_many([theme("dark"), theme("dim")], ALICE, AGENT)
     with closing(sqlite3.connect(root / "facts.db")) as db, db:
         place = key_of(root, "alice")
-        lines = [(n, at, orjson.loads(body)) for n, at, body in bodies_of(db, place)]
-        odd = [(n, at, orjson.dumps(body | {"at": 7})) for n, at, body in lines]
-        resealed(db, place, odd)
+        lines = bodies_of(db, place)
+        resealed(db, place, [(n, at, body.replace(old, new, 1)) for n, at, body in lines])
 
     async with LocalFileMemoryProvider(root) as store:
         with pytest.raises(CorruptJournalError, match="cannot be read"):
-            await store.entries(ALICE, AGENT)
+            await call(store)
 
 
 async def test_definitions_of_another_form_are_an_error(root: Path) -> None:

@@ -142,7 +142,7 @@ class MemoryEvents:
     """
 
     def __init__(self, listeners: Iterable[EventListener] = ()) -> None:
-        self.listeners = tuple(listeners)
+        self.listeners: tuple[EventListener, ...] = tuple(listeners)
 
     @asynccontextmanager
     async def operation(

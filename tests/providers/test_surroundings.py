@@ -454,6 +454,21 @@ async def test_another_store_is_read(root: Path, storage: Storage, look: str) ->
     assert await current(LocalFileMemoryProvider(root, storage=storage)) == ["rust"]
 
 
+async def test_another_store_after_the_save_that_created_one(root: Path, storage: Storage) -> None:
+    """A save into it with the number and the keys of the first would damage it, or be lost."""
+    async with LocalFileMemoryProvider(root.with_name("other"), storage=storage) as other:
+        await other.save(theme("dark"), ALICE, AGENT)
+    store = LocalFileMemoryProvider(root, storage=storage)
+    await store.save(languages("java"), ALICE, AGENT)
+    (root / "reserve").unlink()
+    put(root.with_name("other"), root)
+
+    await store.save(languages("rust"), ALICE, AGENT)
+
+    for each in (store, LocalFileMemoryProvider(root, storage=storage)):
+        assert await current(each) == ["dark", "rust"]
+
+
 async def test_a_folder_that_was_moved(root: Path, storage: Storage) -> None:
     """What the process saves next is in a new store at the old path, or refused."""
     store = await opened(root, storage)

@@ -173,7 +173,11 @@ class StoredPlaces:
                     self.opening.reload()
                     self._views.clear()
                 self._file = session.file
-            return work(session, attempt)
+            try:
+                return work(session, attempt)
+            finally:
+                if self._file is None:  # the work may have created it
+                    self._file = session.file
 
         looks, before = 0, None
         while looks < 3:

@@ -312,9 +312,9 @@ class SqliteDatabase(Database):
             with self._lock.held(), self.files.unused():
                 yield
 
-    def _create(self) -> sqlite3.Connection:
+    def _create(self) -> tuple[sqlite3.Connection, object]:
         self._db.writer = self._open_writer()
-        return self._db.writer
+        return self._db.writer, self._inode
 
     @contextmanager
     def snapshot(self) -> Generator[SqliteSession]:
@@ -607,14 +607,14 @@ class MemoryDatabase(Database):
         assert isinstance(session, SqliteSession)  # noqa: S101 - the only session of this dialect
         session.create()
 
-    def _create(self) -> sqlite3.Connection:
+    def _create(self) -> tuple[sqlite3.Connection, object]:
         self.db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         # Python 3.13 warns if a connection is collected open, and in a cycle it may be collected
         # before a `__del__` of this object could close it. Callers need not close such a store.
         weakref.finalize(self, self.db.close)
         with _forks:  # no fork during the copy, which holds mutexes of SQLite
             _empty().backup(self.db)
-        return self.db
+        return self.db, None
 
     def read(self, work: Callable[[Session, int], R]) -> R:
         with self._lock:

@@ -53,8 +53,8 @@ WHERE place = ?
 class SqliteSession(Session):
     """A connection, or None while there is no database.
 
-    A session that may write gets `create`, which creates the store, and `lock`, which locks it. One
-    that only reads gets `renew`, which begins another snapshot. `file` identifies the file.
+    A session that may write gets `create`, which creates the database and identifies its file, and
+    `lock`, which locks it. One that only reads gets `renew`, which begins another snapshot.
     """
 
     most_lines, most_bytes = 2000, 1 << 20
@@ -63,7 +63,7 @@ class SqliteSession(Session):
     def __init__(
         self,
         db: sqlite3.Connection | None,
-        create: Callable[[], sqlite3.Connection] | None = None,
+        create: Callable[[], tuple[sqlite3.Connection, object]] | None = None,
         lock: Callable[[], AbstractContextManager[None]] = nullcontext,
         renew: Callable[[], None] | None = None,
         *,
@@ -88,7 +88,7 @@ class SqliteSession(Session):
 
     def create(self) -> None:
         assert self._create is not None  # noqa: S101 - only writes create a store
-        self.db = self._create()
+        self.db, self.file = self._create()
 
     def rows(self, query: str, parameters: Sequence[object] = ()) -> list[Row]:
         self.give_way()

@@ -20,9 +20,9 @@ from statistics import fmean, median
 from time import perf_counter
 from typing import Any, NamedTuple, NotRequired
 
-import orjson
 from pydantic import ConfigDict, TypeAdapter, ValidationError, model_validator
 from pydantic.dataclasses import dataclass as validated
+from pydantic_core import to_json
 from typing_extensions import TypedDict
 
 from factmem._arguments import expect_within
@@ -479,7 +479,7 @@ async def _remaining(
     for place in memory.places if erased else ():
         if place not in texts:
             entries = await memory.store.entries(place.subject, place.scope)
-            said = [orjson.dumps(entries, default=str).decode()]
+            said = [to_json(entries).decode()]
             try:
                 keeper = memory.store.conversations
             except StorageError:  # this store keeps none
@@ -532,7 +532,7 @@ def _has_any(found: _Found, values: Iterable[str]) -> bool:
 
 def _words(fact: AnyFact) -> str:
     values = plain_values(fact)
-    return ", ".join(v if isinstance(v, str) else orjson.dumps(v).decode() for v in values)
+    return ", ".join(v if isinstance(v, str) else to_json(v).decode() for v in values)
 
 
 _TOKENS = 6_000

@@ -14,7 +14,6 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, Generic, TypeAlias
 
-import orjson
 from typing_extensions import TypeVar
 
 from factmem.errors import StoredFactError
@@ -42,8 +41,8 @@ _WIDTH = {scope_type: width for width, scope_type in enumerate(MemoryScopeType)}
 
 def version_of(fact: AnyFact) -> str:
     """Return a digest of a fact, with the time of its last confirmation if it was loaded."""
-    entry: Any = {**stored(fact), "description": ""}
-    digest = sha256(orjson.dumps(entry, option=orjson.OPT_SORT_KEYS)).hexdigest()[:_DIGITS]
+    entry: Any = canonical({**stored(fact), "description": ""})
+    digest = sha256(entry).hexdigest()[:_DIGITS]
     return digest if fact.confirmed_at is None else f"{digest}-{stamp(fact.confirmed_at)}"
 
 

@@ -396,12 +396,12 @@ class PlacesIndex:
             for keyword in keywords:
                 places_of.setdefault(keyword, []).append(identity)
         together = [each for each, places in places_of.items() if not self._is_alone(each, places)]
-        resolved = frozenset(together)
+        resolved = dict.fromkeys(together)
         for identity, keywords in changed.items():
             for keyword in keywords:
                 if keyword not in resolved:
                     self._take(identity, keyword, before[identity])
-        self._resolve(together)
+        self._resolve(resolved)
 
     def _is_alone(self, keyword: str, identities: Iterable[Identity]) -> bool:
         """Whether all facts of a keyword are current: no other place seen with them has it."""
@@ -431,10 +431,12 @@ class PlacesIndex:
         found: list[PlacedFact[AnyFact]] = []
         kept: dict[tuple[Identity, str], set[str]] = {}
         for identity, place in self.places.items():
+            snapshot = self._snapshots[identity]
             for keyword in keywords:
-                known = self._snapshots[identity].facts(keyword)
-                found += [PlacedFact(place, entry.fact) for entry in known.values()]
-                kept[identity, keyword] = set()
+                known = snapshot.facts(keyword)
+                if known or self._index.ids(identity, keyword):  # few places have a keyword
+                    found += [PlacedFact(place, entry.fact) for entry in known.values()]
+                    kept[identity, keyword] = set()
         unreadable = self.unreadable(self._snapshots)
         hiding = [each for each in unreadable if each.keyword in keywords]
         for placed in resolve_entities(found, hiding, self.places.values()):

@@ -58,6 +58,18 @@ async def test_one_of_two_updates_wins(store: FactStore, memory: AgentMemory) ->
         assert error.present.fact.value not in str(error) + repr(error)
 
 
+async def test_a_value_of_more_than_64_bits_has_a_version(memory: AgentMemory) -> None:
+    """Fast JSON writers refuse such an integer, which a model may write."""
+    number = Concept("number", "A number", value_type=int)
+    fact = await memory.save(number, 10**30)
+
+    await memory.save(number, 10**31, if_unchanged=fact)
+
+    assert await memory.value(number) == 10**31
+    with pytest.raises(ChangedError):
+        await memory.save(number, 5, if_unchanged=fact)
+
+
 async def test_a_change_against_a_delete_has_one_winner(
     store: FactStore, memory: AgentMemory
 ) -> None:

@@ -112,8 +112,16 @@ async def set_(
     else:
         raise CommandError(f"{keyword!r} has one value: pass one VALUE, not {len(given)}")
     await store.save(fact, where.subject, where.scope)
-    record = {"place": place_name(where), "keyword": keyword, "id": fact.id}
+    found = await store.load(concept, where.subject, where.scope)
+    held = [value for each in found for value in each.values]
+    is_current = all(value in held for value in fact.values)
+    record = {"place": place_name(where), "keyword": keyword, "id": fact.id, "current": is_current}
     words = f"Saved {keyword} in {place_name(where)}"
+    if not is_current:
+        words += (
+            "; it is not current: its period does not include today, or what was said at a later "
+            "time counts. See `log`, and check the clocks of all machines"
+        )
     if (
         is_new
         and not target.is_own

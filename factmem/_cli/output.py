@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import typer
 
+from factmem._concurrency import refusal
 from factmem.errors import (
     ChangedError,
     CorruptJournalError,
@@ -80,7 +81,8 @@ def message_of(exc: Exception) -> str:
     if isinstance(exc, FileNotFoundError) and not exc.filename:  # of `os.getcwd`
         return "The current folder was removed: change into another one, or pass absolute paths"
     if isinstance(exc, OSError):
-        return f"{exc.strerror or type(exc).__name__}: {exc.filename}" if exc.filename else str(exc)
+        reason = refusal(exc) if exc.strerror else str(exc) or type(exc).__name__
+        return f"{reason}: {exc.filename}" if exc.filename else reason
     return f"{type(exc).__name__}: {exc}"
 
 

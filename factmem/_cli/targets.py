@@ -24,6 +24,7 @@ from factmem._cli.opening import Store, run
 from factmem._cli.options import GIVEN, Options
 from factmem._cli.output import CommandError, ExitCode
 from factmem.errors import FactmemError
+from factmem.models._values import normalized
 from factmem.models.facts import AnyFact, Concept, FactType, stored_concept
 from factmem.models.places import MemoryScopeType, Place
 from factmem.models.when import When
@@ -59,7 +60,7 @@ def parse_place(word: str) -> Place:
             return found
         return Place(found.scope, replace(found.subject, per_entity=True).of(*levels))
     except ValueError as exc:
-        raise CommandError(f"{exc}: {_EXAMPLE}") from None
+        raise CommandError(f"{exc}. PLACE is such as {_EXAMPLE}") from None
 
 
 def whole(word: str) -> Place | None:
@@ -75,6 +76,7 @@ async def find_place(store: Store, word: str, *, creates: bool = False) -> Place
 
     With `creates`, a whole name may be that of a new place.
     """
+    word = normalized("NFC", word)
     named = whole(word)
     # A store may have a million places. Looking for one takes no longer than in a small store.
     if named and await store.list_places(subjects=[named.subject], scopes=[named.scope], limit=1):

@@ -45,6 +45,7 @@ from factmem._cli.targets import (
 )
 from factmem._concurrency import paused_collection
 from factmem.encryption.key import Key
+from factmem.ledger.entries import MOST_BYTES
 from factmem.ledger.resolution import PlacedFact
 from factmem.models.facts import (
     AnyFact,
@@ -143,6 +144,7 @@ class Row:
 
 def csv_rows(file: IO[bytes]) -> Iterator[Row]:
     """Yield the rows of a CSV file; the first line has the names of the columns."""
+    csv.field_size_limit(MOST_BYTES)  # a value may be as large as in JSON Lines
     reader = csv.DictReader((line.decode("utf-8-sig") for line in lines_of(file)), strict=True)
     try:
         names = reader.fieldnames or ()

@@ -41,8 +41,9 @@ _WIDTH = {scope_type: width for width, scope_type in enumerate(MemoryScopeType)}
 
 def version_of(fact: AnyFact) -> str:
     """Return a digest of a fact, with the time of its last confirmation if it was loaded."""
-    entry: Any = canonical({**stored(fact), "description": ""})
-    digest = sha256(entry).hexdigest()[:_DIGITS]
+    entry: Any = {**stored(fact), "description": ""}
+    form: Any = canonical(entry)  # bytes, as an entry is no string
+    digest = sha256(form).hexdigest()[:_DIGITS]
     return digest if fact.confirmed_at is None else f"{digest}-{stamp(fact.confirmed_at)}"
 
 

@@ -7,8 +7,10 @@ import resource
 import signal
 import sqlite3
 import sys
+import unicodedata
 from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,9 @@ from factmem._cli.application import app
 from factmem._cli.commands import EXAMPLES, GROUPS
 from factmem._cli.output import CommandError, ExitCode
 from factmem._cli.targets import parse_place, place_name
+from factmem.models import FactState
 from factmem.models._display import shown
+from factmem.testing.clock import SettableClock
 
 ALICE = "product/my-app/user/alice"
 Run = Callable[..., str]
@@ -371,6 +375,38 @@ def test_wrong_rows_are_rejected(tmp_path: Path, text: str) -> None:
 
     assert "Line" in printed
     assert not (tmp_path / "m").exists()
+
+
+def test_a_value_that_is_not_current_is_named(tmp_path: Path) -> None:
+    """Its period is over, or a machine whose clock is ahead has said something later."""
+    store = ["--store", str(tmp_path / "m")]
+    assert "it is not current" in call(*store, "set", ALICE, "city", "Rome", "--until", "2020")
+    assert "it is not current" not in call(*store, "set", ALICE, "city", "Busan")
+    clock = SettableClock(now=datetime.now(UTC) + timedelta(days=1))
+    ahead = LocalFileMemoryProvider(tmp_path / "m", clock=clock)
+    more: dict[str, Any] = {"timestamp": clock.now, "state": FactState.CONFIRMED, "id": "f" * 26}
+    fact = SingleFact(Concept("city", "city"), "Oslo", **more)
+    place = parse_place(ALICE)
+    anyio.run(ahead.save, fact, place.subject, place.scope)
+
+    assert ask(*store, "set", ALICE, "city", "Seoul")["current"] is False
+    assert ask(*store, "show", ALICE)[0]["value"] == "Oslo"
+
+
+def test_the_end_of_a_name_may_be_decomposed(tmp_path: Path) -> None:
+    """As file names of macOS are."""
+    store = ["--store", str(tmp_path / "m")]
+    call(*store, "set", "product/app/user/앨리스", "age", "3")
+    name = unicodedata.normalize("NFD", "앨리스")
+    assert ask(*store, "show", name, "age")[0]["place"] == "product/app/user/앨리스"
+
+
+def test_a_cell_may_be_large(tmp_path: Path) -> None:
+    """Python's own limit is 128 KiB."""
+    store, file = ["--store", str(tmp_path / "m")], tmp_path / "rows.csv"
+    file.write_text(f"place,keyword,value,type\n{ALICE},note,{'x' * 200_000},text\n")
+    call(*store, "import", str(file))
+    assert len(ask(*store, "show", ALICE, "--reveal")[0]["value"]) == 200_000
 
 
 def test_bundles_backups_and_restores(store: list[str], tmp_path: Path) -> None:

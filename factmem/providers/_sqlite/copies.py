@@ -26,7 +26,7 @@ from factmem.providers._sql.sealing import NO_TAG
 from factmem.providers._sql.session import Row, Session
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers._sqlite.database import SqliteDatabase
-from factmem.providers._sqlite.files import NAME, DatabaseFiles, closed_on_error
+from factmem.providers._sqlite.files import NAME, DatabaseFiles, closed_on_error, is_full
 from factmem.providers._sqlite.gaps import clear_gaps
 from factmem.providers._sqlite.session import SqliteSession
 from factmem.providers.conversations import conversation_of
@@ -278,7 +278,8 @@ def _writing(target: Path) -> Generator[None]:
         raise StorageError(f"{str(target)!r} cannot be written: {refusal(exc)}") from exc
     except sqlite3.Error as exc:
         name = getattr(exc, "sqlite_errorname", type(exc).__name__)
-        raise StorageError(f"The copy could not be written ({name})") from exc
+        remedy = ": free some room" if is_full(exc) else ""
+        raise StorageError(f"The copy could not be written ({name}){remedy}") from exc
 
 
 def check_new(target: Path) -> None:

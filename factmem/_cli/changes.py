@@ -69,6 +69,7 @@ from factmem.models.facts import (
 )
 from factmem.models.places import Place
 from factmem.models.when import EVER, stamp
+from factmem.recall.match import plain_values
 
 
 @command(signs=True, creates=True)
@@ -112,22 +113,22 @@ async def set_(
     else:
         raise CommandError(f"{keyword!r} has one value: pass one VALUE, not {len(given)}")
     await store.save(fact, where.subject, where.scope)
-    found = await store.load(concept, where.subject, where.scope)
-    held = [value for each in found for value in each.values]
-    is_current = all(value in held for value in fact.values)
+    found = await facts_of(store, where, keyword)  # plain, as the concept may not fit all values
+    held = [value for each in found for value in plain_values(each)]
+    is_current = all(value in held for value in plain_values(fact))
     record = {"place": place_name(where), "keyword": keyword, "id": fact.id, "current": is_current}
     words = f"Saved {keyword} in {place_name(where)}"
-    if not is_current:
-        words += (
-            "; it is not current: its period does not include today, or what was said at a later "
-            "time counts. See `log`, and check the clocks of all machines"
-        )
     if (
         is_new
         and not target.is_own
         and any(kind_of(plain(each)) is not Kind.TEXT for each in values)
     ):
         words += " as text: pass --type for another kind"
+    if not is_current:
+        words += (
+            "; it is not current: its period does not include today, or what was said at a later "
+            "time counts. See `log`, and check the clocks of all machines"
+        )
     return Answer(record, words)
 
 

@@ -19,7 +19,7 @@ from factmem.providers.conversations import new_turn
 from factmem.providers.storages import SimpleStorage, Storage
 from factmem.testing._facts import AGENT, PERSON, THEME, languages, theme
 from factmem.testing.clock import SettableClock
-from tests.providers.local_stores import ALICE, BOB, current, disk, run
+from tests.providers.local_stores import ALICE, BOB, current, disk, run, sealed
 from tests.storms.hostile_changes import bodies_of, resealed
 
 CHANGES: dict[str, object] = {
@@ -303,6 +303,34 @@ async def test_a_database_of_one_byte_was_overwritten(root: Path, storage: Stora
         with pytest.raises(CorruptJournalError, match="is empty: it was overwritten"):
             await store.save(theme("dim"), ALICE, AGENT)
     assert (root / "facts.db").read_bytes() == b"x"
+
+
+async def test_another_database_without_tables_is_not_filled(root: Path, storage: Storage) -> None:
+    """The store was deleted, and another program has begun a database in its place."""
+    await filled(root, storage)
+    (root / "facts.db").unlink()
+    run(root, "PRAGMA application_id = 7")
+
+    async with LocalFileMemoryProvider(root, storage=storage) as store:
+        with pytest.raises(CorruptJournalError, match="is empty: it was overwritten"):
+            await store.save(theme("dim"), ALICE, AGENT)
+    assert run(root, "SELECT * FROM sqlite_master") == []
+
+
+async def test_places_with_an_unknown_key_are_not_salvaged(root: Path) -> None:
+    """Others are; without the key of the first, no place is known to belong to the store."""
+    await filled(root, sealed())
+    first, last = (bytes(key) for (key,) in run(root, "SELECT place FROM places ORDER BY place"))
+    change = "UPDATE places SET data_key = CAST(x'000000ff' || substr(data_key, 5) AS BLOB)"
+    run(root, f"{change} WHERE place = ?", last)
+    async with LocalFileMemoryProvider(root, storage=sealed()) as store:
+        saved = await store.salvage(root.with_name("salvaged"))
+    assert (saved.places, saved.lost) == (1, 1)
+
+    run(root, f"{change} WHERE place = ?", first)
+    async with LocalFileMemoryProvider(root, storage=sealed()) as store:
+        with pytest.raises(TamperedError, match="a key that its store does not have"):
+            await store.salvage(root.with_name("again"))
 
 
 async def test_a_number_without_a_next_one_is_an_error(root: Path) -> None:

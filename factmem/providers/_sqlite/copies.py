@@ -16,13 +16,19 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from factmem._concurrency import ORDINARY, refusal, sync_folder, try_lock
-from factmem.errors import CorruptJournalError, FactmemError, StorageError, StoreBusyError
+from factmem.errors import (
+    CorruptJournalError,
+    FactmemError,
+    StorageError,
+    StoreBusyError,
+    TamperedError,
+)
 from factmem.ledger.entries import Entry
 from factmem.models.places import Identity
 from factmem.providers._sql.anchors import Anchors, check_erased
 from factmem.providers._sql.conversations import body_of
 from factmem.providers._sql.places import PlaceReader, counted, entries_of
-from factmem.providers._sql.sealing import NO_TAG
+from factmem.providers._sql.sealing import NO_TAG, UnknownGenerationError
 from factmem.providers._sql.session import Row, Session
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers._sqlite.database import SqliteDatabase
@@ -307,7 +313,13 @@ class ReadablePlace(NamedTuple):
 def readable(places: StoredPlaces, database: SqliteDatabase) -> Iterator[ReadablePlace]:
     """Yield every place of a damaged database, with the lines that verify on their own."""
     with database.snapshot() as session:
-        reader = None if session.db is None else places.reading(session)
+        try:
+            reader = None if session.db is None else places.reading(session)
+        except UnknownGenerationError:
+            raise TamperedError(
+                "The first place is sealed with a key that its store does not have: its row was "
+                "changed. Restore it from a backup"
+            ) from None
         if reader is None:
             return
         for key in sorted(_keys(session)):
@@ -338,7 +350,7 @@ def _read(session: SqliteSession, reader: PlaceReader, key: bytes) -> ReadablePl
         identity = sealer.open_names(names)
         if reader.key(identity) != key:
             return ReadablePlace(None, [], last)
-    except (sqlite3.DatabaseError, FactmemError, TypeError):
+    except (sqlite3.DatabaseError, FactmemError, UnknownGenerationError, TypeError):
         return ReadablePlace(None, [], last if type(last) is int else 0)
     rows, is_complete = _rows(db, key)
     entries: list[Entry] = []

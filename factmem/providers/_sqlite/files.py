@@ -203,6 +203,8 @@ class DatabaseFiles:
             with lock.held(until=until):
                 is_new = self._link_new()
                 with closed_on_error(self.connect("rw")) as db:
+                    if not schema.is_there(db, self.path):
+                        self._check_not_emptied(self._had_tables())
                     _set_wal(db, until)
                     schema.create(db, self.path)
                     self.fill_reserve()
@@ -243,8 +245,6 @@ class DatabaseFiles:
                 f"{str(self.path)!r} is not a regular file: remove it, or use another folder"
             )
         if self.path.exists():
-            if self.path.stat().st_size <= 1:  # one byte is empty, too (os_unix.c of SQLite)
-                self._check_not_emptied(self._had_tables())
             return False
         self._remove_unlinked()  # left by a process that was killed here
         self._remove_rest()

@@ -17,6 +17,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -215,7 +216,10 @@ class Notes:
 
 def left_pieces(folder: Path, removed: Iterable[bytes]) -> list[str]:
     """Return a line for each removed value or row of which the files have a piece."""
-    contents = [path.read_bytes() for path in folder.iterdir()]
+    contents: list[bytes] = []
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):  # a draft that a process has just removed
+            contents.append(path.read_bytes())
     # Whatever its place, a piece has a half in the middle that begins at a multiple of its length.
     halves = {
         content[at : at + HALF] for content in contents for at in range(0, len(content), HALF)

@@ -203,10 +203,12 @@ class DatabaseFiles:
             with lock.held(until=until):
                 is_new = self._link_new()
                 with closed_on_error(self.connect("rw")) as db:
-                    if not schema.is_there(db, self.path):
+                    is_there = schema.is_there(db, self.path)
+                    if not is_there:
                         self._check_not_emptied(self._had_tables())
                     _set_wal(db, until)
-                    schema.create(db, self.path)
+                    if not is_there:
+                        schema.create(db, self.path)
                     self.fill_reserve()
                     if is_new or made:
                         # A new file is durable only when the folders that name it are.

@@ -12,7 +12,7 @@ from zlib import crc32
 
 import orjson
 
-from factmem.errors import CorruptJournalError
+from factmem.errors import CorruptJournalError, TamperedError
 from factmem.models.places import Identity
 from factmem.providers.conversations import owner_of
 
@@ -53,6 +53,14 @@ def time_in(tail: bytes) -> int:
 
 class UnknownGenerationError(Exception):
     """A data key is wrapped under a generation missing in this ring: another process rotated it."""
+
+
+def unknown_key() -> TamperedError:
+    """Return the error for a generation that is missing although the ring is the newest."""
+    return TamperedError(
+        "A place is sealed with a key that its store does not have: its row was changed, or the "
+        "store's row was put back to an older copy. Restore both from one backup"
+    )
 
 
 class Sealer:

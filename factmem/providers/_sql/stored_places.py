@@ -26,7 +26,7 @@ from anyio import CancelScope
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from factmem._concurrency import Workers, paused_collection
-from factmem.errors import FactmemError, TamperedError, WrongKeyError
+from factmem.errors import FactmemError, WrongKeyError
 from factmem.ledger._items import Condition
 from factmem.ledger.entries import Edit, Entry, exported
 from factmem.ledger.ledger import Ledger
@@ -61,7 +61,7 @@ from factmem.providers._sql.places import (
     stamp_at,
     understood,
 )
-from factmem.providers._sql.sealing import Extent, UnknownGenerationError
+from factmem.providers._sql.sealing import Extent, UnknownGenerationError, unknown_key
 from factmem.providers._sql.session import Database, Row, Session
 from factmem.providers._sql.stores import Opening
 from factmem.providers._sql.writing import (
@@ -194,10 +194,7 @@ class StoredPlaces:
                 looks += 1
                 if self.opening.encryption is encryption:
                     raise
-        raise TamperedError(
-            "A place is sealed with a key that its store does not have: its row was changed, or "
-            "the store's row was put back to an older copy. Restore both from one backup"
-        )
+        raise unknown_key()
 
     def reading(self, session: Session) -> PlaceReader | None:
         """Return the reader of the store; None if it does not exist, or not yet in this session."""

@@ -16,19 +16,13 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from factmem._concurrency import ORDINARY, refusal, sync_folder, try_lock
-from factmem.errors import (
-    CorruptJournalError,
-    FactmemError,
-    StorageError,
-    StoreBusyError,
-    TamperedError,
-)
+from factmem.errors import CorruptJournalError, FactmemError, StorageError, StoreBusyError
 from factmem.ledger.entries import Entry
 from factmem.models.places import Identity
 from factmem.providers._sql.anchors import Anchors, check_erased
 from factmem.providers._sql.conversations import body_of
 from factmem.providers._sql.places import PlaceReader, counted, entries_of
-from factmem.providers._sql.sealing import NO_TAG, UnknownGenerationError
+from factmem.providers._sql.sealing import NO_TAG, UnknownGenerationError, unknown_key
 from factmem.providers._sql.session import Row, Session
 from factmem.providers._sql.stored_places import StoredPlaces
 from factmem.providers._sqlite.database import SqliteDatabase
@@ -316,10 +310,7 @@ def readable(places: StoredPlaces, database: SqliteDatabase) -> Iterator[Readabl
         try:
             reader = None if session.db is None else places.reading(session)
         except UnknownGenerationError:
-            raise TamperedError(
-                "The first place is sealed with a key that its store does not have: its row was "
-                "changed. Restore it from a backup"
-            ) from None
+            raise unknown_key() from None
         if reader is None:
             return
         for key in sorted(_keys(session)):

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
+from pydantic import JsonValue
 
 from factmem._cli.commands import command
 from factmem._cli.desk import DONE, Desk, review_of
@@ -66,6 +67,7 @@ from factmem.models.facts import (
     MultipleFacts,
     SingleFact,
     SourceKind,
+    stored_concept,
 )
 from factmem.models.places import Place
 from factmem.models.when import EVER, stamp
@@ -113,7 +115,9 @@ async def set_(
     else:
         raise CommandError(f"{keyword!r} has one value: pass one VALUE, not {len(given)}")
     await store.save(fact, where.subject, where.scope)
-    found = await facts_of(store, where, keyword)  # plain, as the concept may not fit all values
+    # As plain JSON, because the concept may not fit all values.
+    stored = stored_concept(keyword, concept.description, concept.fact_type, JsonValue)
+    found = await store.load(stored, where.subject, where.scope)
     held = [value for each in found for value in plain_values(each)]
     is_current = all(value in held for value in plain_values(fact))
     record = {"place": place_name(where), "keyword": keyword, "id": fact.id, "current": is_current}

@@ -15,6 +15,7 @@ import tempfile
 import anyio
 
 from benchmarks.recall.speed import AGENT, PEOPLE, made_up
+from benchmarks.store.processes import HERE, environment
 from factmem import Concept, LocalFileMemoryProvider, SingleFact
 
 QUESTION = "Where does Mara live?"
@@ -37,11 +38,11 @@ async def add(folder: str) -> None:
 
 def recalled(folder: str) -> tuple[str, float]:
     """Return what the command prints, and its processor time."""
-    # With bytecode files, as for an installed package, so that imports do not compile.
-    kept = {name: each for name, each in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before = os.times()
     command = [sys.executable, "-m", "factmem", "--store", folder, "recall", QUESTION]
-    done = subprocess.run(command, env=kept, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, env=environment(HERE), capture_output=True, text=True, check=True
+    )
     after = os.times()
     spent = after.children_user + after.children_system
     return done.stdout, spent - before.children_user - before.children_system

@@ -10,7 +10,15 @@ from pathlib import Path
 from statistics import quantiles
 from typing import IO, Any
 
-__all__ = ["Process", "ProcessGroup", "first_save_seconds", "import_seconds", "system_calls"]
+__all__ = [
+    "HERE",
+    "Process",
+    "ProcessGroup",
+    "environment",
+    "first_save_seconds",
+    "import_seconds",
+    "system_calls",
+]
 
 HERE = Path(__file__).resolve().parents[2]
 
@@ -27,15 +35,18 @@ def _command(*arguments: str) -> list[str]:
     return [sys.executable, "-P", "-c", _BOOT.format(here=str(HERE)), *arguments]
 
 
-def _environment(checkout: Path) -> dict[str, str]:
-    # Allow bytecode files, as for an installed package, so that imports do not compile.
+def environment(checkout: Path) -> dict[str, str]:
+    """Return the environment of a process that imports factmem from a checkout.
+
+    It may write bytecode files, as for an installed package, so that imports do not compile.
+    """
     kept = {name: each for name, each in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "PYTHONPATH": str(checkout)}
 
 
 def _output(command: list[str], checkout: Path) -> str:
     done = subprocess.run(
-        command, env=_environment(checkout), text=True, capture_output=True, check=False
+        command, env=environment(checkout), text=True, capture_output=True, check=False
     )
     if done.returncode:
         sys.exit(f"{command[4:]} failed:\n{done.stderr}")
@@ -49,7 +60,7 @@ class Process:
         self._name, self._checkout, self._folder = name, checkout, folder
         self._process = subprocess.Popen(
             _command("serve", name, str(folder)),
-            env=_environment(checkout),
+            env=environment(checkout),
             text=True,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -153,9 +164,8 @@ def system_calls(name: str, checkout: Path, folder: Path) -> float | None:
     for saves in (50, 250):
         tally = folder.with_name(f"{folder.name}.strace")
         command = ["strace", "-f", "-c", "-o", str(tally), *_command("saves", name, str(folder))]
-        environment = _environment(checkout)
         done = subprocess.run(
-            [*command, str(saves)], env=environment, capture_output=True, check=False
+            [*command, str(saves)], env=environment(checkout), capture_output=True, check=False
         )
         if done.returncode or not tally.exists():
             return None

@@ -362,21 +362,23 @@ async def test_a_message_that_is_none_is_an_error(root: Path) -> None:
         assert receipt.conversations == 1
 
 
+READS: dict[str, Callable[[LocalFileMemoryProvider], Awaitable[object]]] = {
+    "load_all": lambda store: store.load_all(ALICE, AGENT),
+    "watch": lambda store: anext(store.watch([Place(AGENT, ALICE)], since=EPOCH)),
+    "entries": lambda store: store.entries(ALICE, AGENT),
+}
+
+
 @pytest.mark.parametrize(
-    "call",
+    ("read", "old", "new"),
     [
-        lambda store: store.load_all(ALICE, AGENT),
-        lambda store: anext(store.watch([Place(AGENT, ALICE)], since=EPOCH)),
+        *((read, b"{", b'{"at":7,') for read in READS),
+        *((read, b"{", b'{"wide":true,"at":7,') for read in READS),
+        *((read, b'"ide-theme"', b"true") for read in ("load_all", "watch")),
     ],
-    ids=["load_all", "watch"],
-)
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [(b"{", b'{"at":7,'), (b"{", b'{"wide":true,"at":7,'), (b'"ide-theme"', b"true")],
-    ids=["time", "time beside a wide integer", "keyword"],
 )
 async def test_a_line_with_an_odd_time_or_keyword_is_an_error(
-    root: Path, old: bytes, new: bytes, call: Callable[[LocalFileMemoryProvider], Awaitable[object]]
+    root: Path, read: str, old: bytes, new: bytes
 ) -> None:
     """A time in the JSON would take the place of the one in its column."""
     async with LocalFileMemoryProvider(root) as store:
@@ -388,7 +390,7 @@ async def test_a_line_with_an_odd_time_or_keyword_is_an_error(
 
     async with LocalFileMemoryProvider(root) as store:
         with pytest.raises(CorruptJournalError, match="cannot be read"):
-            await call(store)
+            await READS[read](store)
 
 
 async def test_definitions_of_another_form_are_an_error(root: Path) -> None:

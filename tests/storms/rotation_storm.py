@@ -50,7 +50,7 @@ class RotationStorm(Storm):
         if self._is_rotating or not (self.root / "facts.db").exists():
             return
         old, new = self.keys[self.rotations : self.rotations + 2]
-        drawn = self.chance.random()
+        drawn = self.chance.random() if self._rotators else 0.0  # the first one burns a fuse
         fuse = self.chance.randrange(40) if drawn < 0.5 else None
         kill_in = self.chance.random() * 0.1 if 0.5 <= drawn < 0.7 else None
         turn = Turn(str(self.root), old, new, self._rotators, fuse)
